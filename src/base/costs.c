@@ -12,7 +12,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define FIRST "madeleine costs 3"
+#define FIRST "madeleine costs 4"
 #define COPY_PS_MAX 100000 /* 10 MB/s */
 #define NS_MAX 10000000
 
@@ -75,6 +75,8 @@ madi_costs_t madi_costs_least(const madi_costs_t *kept, const madi_costs_t *meas
                           .direct_ps = least(kept->direct_ps, measured->direct_ps),
                           .both_ps = least(kept->both_ps, measured->both_ps),
                           .pipe_ps = least(kept->pipe_ps, measured->pipe_ps),
+                          .tcp_sent_ns = least(kept->tcp_sent_ns, measured->tcp_sent_ns),
+                          .tcp_granted_ns = least(kept->tcp_granted_ns, measured->tcp_granted_ns),
                           .runs = kept->runs + measured->runs};
 }
 
@@ -83,8 +85,11 @@ void madi_costs_text(const madi_costs_t *c, char text[MADI_COSTS_TEXT_MAX])
     char host[300];
     identity(host, sizeof host);
     snprintf(text, MADI_COSTS_TEXT_MAX,
-             FIRST "\n%s\ncopy_ps %u turn_ns %u direct_ns %u direct_ps %u both_ps %u pipe_ps %u runs %u\n", host, c->copy_ps,
-             c->turn_ns, c->direct_ns, c->direct_ps, c->both_ps, c->pipe_ps, c->runs);
+             FIRST
+             "\n%s\ncopy_ps %u turn_ns %u direct_ns %u direct_ps %u both_ps %u pipe_ps %u tcp_sent_ns %u tcp_granted_ns %u "
+             "runs %u\n",
+             host, c->copy_ps, c->turn_ns, c->direct_ns, c->direct_ps, c->both_ps, c->pipe_ps, c->tcp_sent_ns,
+             c->tcp_granted_ns, c->runs);
 }
 
 bool madi_costs_parse(const char *text, madi_costs_t *costs)
@@ -100,12 +105,14 @@ bool madi_costs_parse(const char *text, madi_costs_t *costs)
     text += len + host_len + 1;
     if (sscanf(text,
                "copy_ps %9" SCNu32 " turn_ns %9" SCNu32 " direct_ns %9" SCNu32 " direct_ps %9" SCNu32 " both_ps %9" SCNu32
-               " pipe_ps %9" SCNu32 " runs %9" SCNu32 "%n",
-               &c.copy_ps, &c.turn_ns, &c.direct_ns, &c.direct_ps, &c.both_ps, &c.pipe_ps, &c.runs, &end) != 7 ||
+               " pipe_ps %9" SCNu32 " tcp_sent_ns %9" SCNu32 " tcp_granted_ns %9" SCNu32 " runs %9" SCNu32 "%n",
+               &c.copy_ps, &c.turn_ns, &c.direct_ns, &c.direct_ps, &c.both_ps, &c.pipe_ps, &c.tcp_sent_ns, &c.tcp_granted_ns,
+               &c.runs, &end) != 9 ||
         text[end] != '\n' || text[end + 1])
         return false;
     if (!c.copy_ps || c.copy_ps > COPY_PS_MAX || !c.turn_ns || c.turn_ns > NS_MAX || c.direct_ns > NS_MAX ||
-        c.direct_ps > COPY_PS_MAX || c.both_ps > COPY_PS_MAX || !c.pipe_ps || c.pipe_ps > COPY_PS_MAX || !c.runs)
+        c.direct_ps > COPY_PS_MAX || c.both_ps > COPY_PS_MAX || !c.pipe_ps || c.pipe_ps > COPY_PS_MAX ||
+        c.tcp_sent_ns > NS_MAX || c.tcp_granted_ns > NS_MAX || !c.runs)
         return false;
     *costs = c;
     return true;

@@ -16,8 +16,12 @@ typedef struct madi_costs {
     uint32_t direct_ns; /* nanoseconds of one short read of the peer's memory; 0 if such reads are impossible */
     uint32_t direct_ps; /* picoseconds that each byte of such a read adds */
     uint32_t both_ps;   /* picoseconds per byte of a block if each side moves one half directly; 0 if impossible */
-    /* picoseconds per byte of a block that one side copies into shared memory while the other copies it out */
+    /* picoseconds per byte if one side copies a block into shared memory in pieces while the other copies it out; the first
+     * piece counts twice, since the second side waits for it */
     uint32_t pipe_ps;
+    /* nanoseconds of MADI_COSTS_TCP_LEN bytes over TCP between two processors of this host, one way: sent at once, and sent
+     * after an announcement was answered; 0 if the host has no such connection */
+    uint32_t tcp_sent_ns, tcp_granted_ns;
     uint32_t runs; /* number of measurements of which each figure is the least */
 } madi_costs_t;
 
@@ -25,6 +29,7 @@ typedef struct madi_costs {
  * cores, so one measurement may show a phase of seconds. */
 #define MADI_COSTS_RUNS 4
 
+#define MADI_COSTS_TCP_LEN ((size_t)256 << 10)
 #define MADI_COSTS_PATH_MAX 512
 #define MADI_COSTS_TEXT_MAX 512
 

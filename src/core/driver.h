@@ -37,7 +37,7 @@
  *                                                   admits frame_send frame_answer accept describe source_end take
  *                                                   take_short keep_begun get sever offer withdraw drained
  *                                                   acknowledge host_silent moves
- *   tx        the link's tx lock; perhaps also      send send_short packet_room answers prepare send_prepared forget put
+ *   tx        the link's tx lock; perhaps also      send send_short packet_room answers returned prepare send_prepared forget put
  *             the session's; any thread, one at a   claim
  *             time per link
  *   any       any or none; several at once          pure_poll slot_put here network
@@ -92,7 +92,7 @@
 #include "core/driver_objects.h"
 #include <sys/uio.h>
 
-#define MADI_DRIVER_ABI 5
+#define MADI_DRIVER_ABI 6
 
 /* ---- Operations ------------------------------------------------------------------------------------------------
  *
@@ -229,6 +229,7 @@ typedef struct madi_driver_wait {
  *   a packet of up to MADI_PACKET_SHORT -> send_short          instead of send
  *   a block longer than packet_max ------> packet_room         how long a packet may be now
  *   a block that may be read directly ---> answers             true: announce it
+ *   a timed packet has left -------------> returned            true: the peer has copied it out
  *   a block waits for its grant ---------> prepare             copies the body
  *       the grant has come --------------> send_prepared       false: again later.  Sent: the body is the driver's
  *       the block has failed ------------> forget
@@ -253,6 +254,10 @@ typedef struct madi_driver_fast {
      * next one, and nothing follows that.  Without this operation, the core does not know whether the peer waits.
      * Lock: tx.  Waits: no.  Owner: unchanged.  Errors: none. */
     bool (*answers)(madi_link_t *link);
+    /* True if the peer has copied out the last packet that send has put into memory of the link.  By it the core measures how
+     * long a packet takes at both sides; a driver whose caps say `learned` has it.
+     * Lock: tx.  Waits: no.  Owner: unchanged.  Errors: none. */
+    bool (*returned)(madi_link_t *link);
     /* Copy a body in advance to where send would put it, while its grant, and so its header, is awaited.  Return a handle of
      * the copy.  One of these follows: send_prepared that is taken, forget, or link_close.  One body per link at a time.
      * Lock: tx.  Waits: no.  Owner: the driver has the copy, the core keeps body.  Errors: NULL if there is no space. */

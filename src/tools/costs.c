@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #define LEN 65536       /* bytes of a long block */
-#define COPIED 16384    /* bytes of a block that is copied as a whole */
-#define PIECE 8192      /* bytes copied at a time if both sides copy */
+#define COPIED 16384    /* bytes of a block that is copied, as a whole or in pieces */
+#define PIECE 4096      /* bytes copied at a time if both sides copy */
 #define SLOTS 4         /* places in the memory between the two sides, used in turn */
 #define BUDGET 10000000 /* ns of each measurement */
 #define ROUNDS 4000
@@ -103,7 +103,7 @@ static bool receive_copy(sides_t *s, uint32_t round, size_t len)
 static void send_in_pieces(sides_t *s, uint32_t round)
 {
     round_answer(s, round);
-    for (size_t done = 0; done < LEN;) {
+    for (size_t done = 0; done < COPIED;) {
         memcpy(round_slot(s, round) + done, s->from + done, PIECE);
         done += PIECE;
         atomic_store_explicit(&s->filled, done, memory_order_release);
@@ -167,6 +167,12 @@ static int by_time(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
+uint32_t madi_costs_quarter(uint32_t *took, size_t n)
+{
+    qsort(took, n, sizeof *took, by_time);
+    return n ? took[n / 4] : 0;
+}
+
 /* Return the time of a round in ns that a quarter of the rounds do not exceed.  after_answer: measure only the
  * receiver's part after the answer.  Return 0 if the operation is impossible. */
 static int64_t round_time(sides_t *s, size_t len, bool after_answer)
@@ -192,8 +198,7 @@ static int64_t round_time(sides_t *s, size_t len, bool after_answer)
     }
     atomic_store_explicit(&s->asked, STOP, memory_order_release);
     pthread_join(thread, NULL);
-    qsort(took, n, sizeof *took, by_time);
-    return n ? took[n / 4] : 0;
+    return madi_costs_quarter(took, n);
 }
 
 static int64_t measure(sides_t *s, void (*send)(sides_t *, uint32_t), bool (*receive)(sides_t *, uint32_t, size_t),
@@ -214,7 +219,7 @@ static bool is_rate(int64_t ps)
 static bool sides_measure(sides_t *s, madi_costs_t *c)
 {
     int64_t turns = measure(s, round_answer, receive_nothing, 0), copies = measure(s, send_copy, receive_copy, COPIED);
-    int64_t pipe = (measure(s, send_in_pieces, receive_in_pieces, LEN) - turns) * 1000 / LEN;
+    int64_t pipe = (measure(s, send_in_pieces, receive_in_pieces, COPIED) - turns) * 1000 / (COPIED + PIECE);
     int64_t little = measure(s, send_used, receive_read, 64), much = measure(s, send_used, receive_read, LEN);
     int64_t half = measure(s, send_half, receive_half, LEN);
     int64_t copy = (copies - turns) * 1000 / (2 * COPIED), direct = (much - little) * 1000 / LEN;
@@ -261,6 +266,8 @@ bool madi_costs_measure(int first, int last, madi_costs_t *costs)
     s.between = memory + (size_t)2 * LEN;
     bind_to(first);
     good = sides_measure_twice(&s, costs);
+    if (good)
+        madi_costs_measure_tcp(last, costs);
     sched_setaffinity(0, sizeof allowed, &allowed);
     free(memory);
     return good;

@@ -19,6 +19,9 @@ static void print_costs(const json_t *c)
                madi_info_number(c, "direct_ps") / 1000, madi_info_number(c, "both_ps") / 1000);
     else
         printf("direct not possible");
+    if (madi_info_number(c, "tcp_sent_ns"))
+        printf("; 256 KiB over tcp %.1f us at once, %.1f us after an answer", madi_info_number(c, "tcp_sent_ns") / 1000,
+               madi_info_number(c, "tcp_granted_ns") / 1000);
     if (json_object_get(c, "file"))
         printf("; kept in %s\n", madi_info_text(c, "file"));
     else

@@ -51,6 +51,7 @@ static void event_ready(madi_watch_t *watch, uint32_t events)
 static mad_status_t open_shm(madi_adapter_t *adapter, char *reason)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
+    a->put = madi_put_of_host();
     a->event_fd = shm_event_make(reason);
     a->event_watch = (madi_watch_t){.fd = a->event_fd, .ready = event_ready};
     if (!shm_bell_make(a, reason))

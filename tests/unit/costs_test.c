@@ -10,13 +10,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const madi_costs_t some = {
-    .copy_ps = 90, .turn_ns = 130, .direct_ns = 500, .direct_ps = 70, .both_ps = 45, .pipe_ps = 80, .runs = 3};
+static const madi_costs_t some = {.copy_ps = 90,
+                                  .turn_ns = 130,
+                                  .direct_ns = 500,
+                                  .direct_ps = 70,
+                                  .both_ps = 45,
+                                  .pipe_ps = 80,
+                                  .tcp_sent_ns = 40000,
+                                  .tcp_granted_ns = 50000,
+                                  .runs = 3};
 
 static bool is_same(const madi_costs_t *a, const madi_costs_t *b)
 {
     return a->copy_ps == b->copy_ps && a->turn_ns == b->turn_ns && a->direct_ns == b->direct_ns &&
-           a->direct_ps == b->direct_ps && a->both_ps == b->both_ps && a->pipe_ps == b->pipe_ps && a->runs == b->runs;
+           a->direct_ps == b->direct_ps && a->both_ps == b->both_ps && a->pipe_ps == b->pipe_ps &&
+           a->tcp_sent_ns == b->tcp_sent_ns && a->tcp_granted_ns == b->tcp_granted_ns && a->runs == b->runs;
 }
 
 START_TEST(costs_survive_text)
@@ -36,17 +44,19 @@ END_TEST
 /* Texts that are too short or too long, or have impossible figures, are refused, and the costs stay unchanged. */
 START_TEST(costs_of_other_form_are_refused)
 {
-    static const madi_costs_t odd[] = {{0, 1, 1, 1, 1, 1, 1},
-                                       {100001, 1, 1, 1, 1, 1, 1},
-                                       {1, 0, 1, 1, 1, 1, 1},
-                                       {1, 10000001, 1, 1, 1, 1, 1},
-                                       {1, 1, 10000001, 1, 1, 1, 1},
-                                       {1, 1, 1, 100001, 1, 1, 1},
-                                       {1, 1, 1, 1, 100001, 1, 1},
-                                       {1, 1, 1, 1, 1, 0, 1},
-                                       {1, 1, 1, 1, 1, 100001, 1},
-                                       {1, 1, 1, 1, 1, 1, 0},
-                                       {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 1}};
+    static const madi_costs_t odd[] = {{0, 1, 1, 1, 1, 1, 1, 1, 1},
+                                       {100001, 1, 1, 1, 1, 1, 1, 1, 1},
+                                       {1, 0, 1, 1, 1, 1, 1, 1, 1},
+                                       {1, 10000001, 1, 1, 1, 1, 1, 1, 1},
+                                       {1, 1, 10000001, 1, 1, 1, 1, 1, 1},
+                                       {1, 1, 1, 100001, 1, 1, 1, 1, 1},
+                                       {1, 1, 1, 1, 100001, 1, 1, 1, 1},
+                                       {1, 1, 1, 1, 1, 0, 1, 1, 1},
+                                       {1, 1, 1, 1, 1, 100001, 1, 1, 1},
+                                       {1, 1, 1, 1, 1, 1, 10000001, 1, 1},
+                                       {1, 1, 1, 1, 1, 1, 1, 10000001, 1},
+                                       {1, 1, 1, 1, 1, 1, 1, 1, 0},
+                                       {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 1, 1, 1}};
     char text[MADI_COSTS_TEXT_MAX], other[MADI_COSTS_TEXT_MAX + 1];
     madi_costs_t c = some;
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
@@ -61,7 +71,7 @@ START_TEST(costs_of_other_form_are_refused)
     snprintf(other, sizeof other, "%s ", text);
     ck_assert(!madi_costs_parse(other, &c));
     memcpy(other, text, sizeof text);
-    other[strlen("madeleine costs 3\n")]++; /* the file is of another processor */
+    other[strlen("madeleine costs 4\n")]++; /* the file is of another processor */
     ck_assert(!madi_costs_parse(other, &c));
     ck_assert(is_same(&c, &some));
 }
@@ -70,8 +80,9 @@ END_TEST
 /* Of several measurements the least figure of each kind is kept, and their number. */
 START_TEST(costs_are_the_least_of_all)
 {
-    madi_costs_t slow = {180, 260, 490, 150, 90, 230, 1}, none = {90, 130, 0, 0, 0, 80, 1}, c, zero = {0};
-    madi_costs_t least = {90, 130, 490, 70, 45, 80, 4};
+    madi_costs_t slow = {180, 260, 490, 150, 90, 230, 60000, 45000, 1}, none = {90, 130, 0, 0, 0, 80, 0, 0, 1}, c,
+                 zero = {0};
+    madi_costs_t least = {90, 130, 490, 70, 45, 80, 40000, 45000, 4};
     c = madi_costs_least(&some, &slow);
     ck_assert(is_same(&c, &least));
     c = madi_costs_least(&some, &none); /* reading the other process's memory is no longer permitted */

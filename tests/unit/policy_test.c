@@ -2,6 +2,7 @@
 /* Tests of core/send/policy.c: the path of a block by its length, its form, and the state of sender and receiver. */
 #include "unit.h"
 
+#include "base/base.h"
 #include "core/send/policy.h"
 #include <string.h>
 
@@ -127,19 +128,44 @@ START_TEST(packet_is_chosen_below_all_limits)
 }
 END_TEST
 
+static size_t step_up(size_t len)
+{
+    return MADI_PATH_LEAST + (len - MADI_PATH_LEAST + MADI_PATH_STEP - 1) / MADI_PATH_STEP * MADI_PATH_STEP;
+}
+
 /* The limit is the length from which on the cheaper bytes outweigh the cost of the call. */
 START_TEST(direct_min_follows_costs)
 {
-    madi_costs_t c = {.copy_ps = 60, .turn_ns = 150, .direct_ns = 500, .direct_ps = 70, .both_ps = 45, .pipe_ps = 120};
-    ck_assert_uint_eq(madi_path_direct_min(&c), 700 * 1000 / 50); /* the limit of blocks that are read */
-    c.direct_ps = 115;
-    ck_assert_uint_eq(madi_path_direct_min(&c), 32768); /* the limit of shared blocks */
+    madi_costs_t c = {.copy_ps = 60, .turn_ns = 150, .direct_ns = 1000, .direct_ps = 70, .both_ps = 45, .pipe_ps = 120};
+    /* the limit of blocks that are read: their bytes and one piece save (1000 + 200) ns */
+    ck_assert_uint_eq(madi_path_direct_min(&c, &madi_put_other), step_up((1200 * 1000 - 4096 * 120) / 50));
+    c.direct_ns = 100; /* below begun_min, both sides copy the whole block */
+    c.copy_ps = 70;
+    ck_assert_uint_eq(madi_path_direct_min(&c, &madi_put_other), step_up(300 * 1000 / 70));
     c.direct_ns = 5000;
-    ck_assert_uint_eq(madi_path_direct_min(&c), 5350 * 1000 / 75);
-    c.both_ps = c.direct_ps = 130;
-    ck_assert_uint_eq(madi_path_direct_min(&c), MADI_PATH_MOST);
+    c.direct_ps = 145;
+    ck_assert_uint_eq(madi_path_direct_min(&c, &madi_put_other),
+                      step_up(5350 * 1000 / 105)); /* the limit of shared blocks; a quarter is a piece */
+    c.both_ps = c.direct_ps = 170;
+    ck_assert_uint_eq(madi_path_direct_min(&c, &madi_put_other), MADI_PATH_MOST);
     c.both_ps = c.direct_ps = c.direct_ns = 0; /* the kernel forbids reading the other process's memory */
-    ck_assert_uint_eq(madi_path_direct_min(&c), MADI_PATH_MOST);
+    ck_assert_uint_eq(madi_path_direct_min(&c, &madi_put_other), MADI_PATH_MOST);
+}
+END_TEST
+
+/* A body has four pieces, unless they would be shorter or longer than the limits. */
+START_TEST(put_pieces_are_bounded)
+{
+    const madi_put_t *const put[] = {&madi_put_intel, &madi_put_other};
+    for (int i = 0; i < 2; i++)
+        for (size_t len = put[i]->begun_min; len < 300000; len += 100) {
+            size_t piece = madi_put_piece(put[i], len);
+            ck_assert_uint_eq(piece % MADI_LINE, 0);
+            ck_assert_uint_ge(piece, len < put[i]->long_min ? put[i]->piece_min : MADI_SHM_PIECE_MIN);
+            ck_assert_uint_le(piece, MADI_SHM_PIECE_MAX);
+            ck_assert(len / piece >= 1 && (piece == MADI_SHM_PIECE_MAX || len / piece <= MADI_SHM_PIECES + 1));
+        }
+    ck_assert(madi_put_of_host()->begun_min > 0);
 }
 END_TEST
 
@@ -151,12 +177,22 @@ START_TEST(run_min_follows_costs)
 }
 END_TEST
 
+START_TEST(tcp_grant_min_follows_costs)
+{
+    madi_costs_t at_once = {.tcp_sent_ns = 30, .tcp_granted_ns = 40}, answered = {.tcp_sent_ns = 40, .tcp_granted_ns = 30};
+    madi_costs_t unknown = {0};
+    ck_assert_uint_eq(madi_path_tcp_grant_min(&at_once), MADI_TCP_GRANT_MIN_HOST);
+    ck_assert_uint_eq(madi_path_tcp_grant_min(&answered), MADI_TCP_GRANT_MIN);
+    ck_assert_uint_eq(madi_path_tcp_grant_min(&unknown), MADI_TCP_GRANT_MIN);
+}
+END_TEST
+
 START_TEST(direct_min_is_bounded)
 {
     static const uint32_t odd[] = {0, 1, 1000, UINT32_MAX};
     for (int i = 0; i < 4 * 4 * 4 * 4 * 4; i++) {
-        madi_costs_t c = {1, odd[i & 3], odd[i >> 2 & 3], odd[i >> 4 & 3], odd[i >> 6 & 3], odd[i >> 8 & 3], 1};
-        size_t min = madi_path_direct_min(&c);
+        madi_costs_t c = {1, odd[i & 3], odd[i >> 2 & 3], odd[i >> 4 & 3], odd[i >> 6 & 3], odd[i >> 8 & 3], 1, 1, 1};
+        size_t min = madi_path_direct_min(&c, &madi_put_intel);
         ck_assert(min >= MADI_PATH_LEAST && min <= MADI_PATH_MOST);
     }
 }
@@ -184,8 +220,9 @@ END_TEST
 Suite *policy_suite(void)
 {
     const TTest *tests[] = {
-        path_follows_the_table, path_has_one_threshold, packet_is_chosen_below_all_limits, direct_min_follows_costs,
-        run_min_follows_costs,  direct_min_is_bounded,  path_wait_follows_length,          path_has_a_name,
+        path_follows_the_table,   path_has_one_threshold, packet_is_chosen_below_all_limits, direct_min_follows_costs,
+        put_pieces_are_bounded,   run_min_follows_costs,  tcp_grant_min_follows_costs,       direct_min_is_bounded,
+        path_wait_follows_length, path_has_a_name,
     };
     return SUITE_OF("policy", tests);
 }

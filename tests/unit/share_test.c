@@ -29,7 +29,7 @@ static const int64_t far_apart[2] = {22000, 5600}, near[2] = {2600, 5600}, same[
  * it is. */
 START_TEST(share_learns_the_faster_path)
 {
-    madi_share_t s = {0};
+    madi_share_t s = {.lead = MADI_SHARE_LEAD};
     int n;
     ck_assert_int_eq(blocks(&s, TRY, LEN, far_apart), 0);
     ck_assert_int_eq(blocks(&s, TRY, LEN, far_apart), TRY);
@@ -38,18 +38,18 @@ START_TEST(share_learns_the_faster_path)
     ck_assert_int_gt(n, TRY);
     ck_assert_double_lt(n * 22000., 100000 * 5600. / 50);
 
-    memset(&s, 0, sizeof s);
+    s = (madi_share_t){.lead = MADI_SHARE_LEAD};
     blocks(&s, 2 * TRY, LEN, near);
     blocks(&s, 20000, LEN, near);
     n = blocks(&s, 100000, LEN, near);
     ck_assert_int_gt(n, TRY);
     ck_assert_double_lt(n * 5600., 100000 * 2600. / 50);
 
-    memset(&s, 0, sizeof s);
+    s = (madi_share_t){.lead = MADI_SHARE_LEAD};
     blocks(&s, 20000, LEN, same);
     ck_assert_int_le(blocks(&s, 64 * TRY, LEN, same), TRY + 1); /* without a clear difference, blocks are copied */
 
-    memset(&s, 0, sizeof s);
+    s = (madi_share_t){.lead = MADI_SHARE_LEAD};
     blocks(&s, 20000, LEN, little);
     ck_assert_int_le(blocks(&s, 64 * TRY, LEN, little), TRY + 1);
 }
@@ -59,10 +59,10 @@ END_TEST
 START_TEST(share_believes_a_small_lead_of_long_blocks)
 {
     static const int64_t lead[2] = {200000, 180000}, hardly[2] = {200000, 195000};
-    madi_share_t s = {0};
+    madi_share_t s = {.lead = MADI_SHARE_LEAD};
     blocks(&s, 1000, 4 << 20, lead);
     ck_assert_int_ge(blocks(&s, 1000, 4 << 20, lead), 900);
-    memset(&s, 0, sizeof s);
+    s = (madi_share_t){.lead = MADI_SHARE_LEAD};
     blocks(&s, 1000, 4 << 20, hardly);
     ck_assert_int_le(blocks(&s, 1000, 4 << 20, hardly), 100);
 }
@@ -71,7 +71,7 @@ END_TEST
 /* The first uses of a method are slow, and do not decide. */
 START_TEST(share_ignores_the_first_uses)
 {
-    madi_share_t s = {0};
+    madi_share_t s = {.lead = MADI_SHARE_LEAD};
     static const int64_t slow[2] = {25000, 14000};
     for (int i = 0; i < 2; i++) {
         blocks(&s, 20, LEN, slow);
@@ -84,7 +84,7 @@ END_TEST
 /* Sharing uses no memory of the link, so its trials are short, and a program's first blocks lose little by them. */
 START_TEST(share_is_tried_with_few_blocks)
 {
-    madi_share_t s = {0};
+    madi_share_t s = {.lead = MADI_SHARE_LEAD};
     ck_assert_int_le(blocks(&s, 2000, LEN, near), 5 * MADI_SHARE_TRY_BLOCKS_MIN);
 }
 END_TEST
@@ -92,7 +92,7 @@ END_TEST
 /* Either method can be the first one that is tried. */
 START_TEST(share_begins_with_either_method)
 {
-    madi_share_t s = {.shared_first = true};
+    madi_share_t s = {.lead = MADI_SHARE_LEAD, .shared_first = true};
     ck_assert_int_eq(blocks(&s, MADI_SHARE_TRY_BLOCKS_MIN, LEN, near), MADI_SHARE_TRY_BLOCKS_MIN);
     ck_assert_int_eq(blocks(&s, 4 * TRY, LEN, near), 0);
 }
@@ -101,7 +101,7 @@ END_TEST
 /* If the faster method looked slow in a trial, as on a busy host, this is corrected within a few hundred blocks. */
 START_TEST(share_recovers_from_a_bad_trial)
 {
-    madi_share_t s = {0};
+    madi_share_t s = {.lead = MADI_SHARE_LEAD};
     static const int64_t busy[2] = {22000, 220000};
     int n = 0;
     blocks(&s, 2 * TRY + 10, LEN, busy);
@@ -114,7 +114,7 @@ END_TEST
 /* When the processes move, the other method may become the faster one. */
 START_TEST(share_follows_moved_processes)
 {
-    madi_share_t s = {0};
+    madi_share_t s = {.lead = MADI_SHARE_LEAD};
     blocks(&s, 2 * TRY + 10, LEN, near);
     blocks(&s, 8 * MADI_SHARE_KEPT, LEN, far_apart); /* one block in eight is timed */
     ck_assert_int_eq(blocks(&s, 64, LEN, far_apart), 64);
@@ -126,7 +126,7 @@ END_TEST
 /* A single very large or very small time changes nothing. */
 START_TEST(share_ignores_a_single_outlier)
 {
-    madi_share_t s = {0};
+    madi_share_t s = {.lead = MADI_SHARE_LEAD};
     blocks(&s, 2 * TRY, LEN, far_apart);
     for (int i = 0; i < 3; i++) {
         madi_share_record(&s, LEN, true, 9000000);
@@ -142,7 +142,7 @@ END_TEST
 /* Each class of lengths has its own choice.  Within a class, times are per byte. */
 START_TEST(share_chooses_by_class_of_lengths)
 {
-    madi_share_t s = {0};
+    madi_share_t s = {.lead = MADI_SHARE_LEAD};
     static const int64_t longer[2] = {39000, 9900};
     blocks(&s, 200, LEN, near);
     blocks(&s, 260, 4 * LEN, far_apart);
@@ -159,7 +159,7 @@ END_TEST
 /* Impossible times cause at most a wrong choice, which does not last. */
 START_TEST(share_survives_impossible_times)
 {
-    madi_share_t s = {0};
+    madi_share_t s = {.lead = MADI_SHARE_LEAD};
     static const int64_t odd[2] = {INT64_MAX, 0}, zero[2] = {0, 0};
     blocks(&s, 1000, LEN, odd);
     blocks(&s, 1000, 1, odd);

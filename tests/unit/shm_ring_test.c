@@ -139,7 +139,9 @@ START_TEST(ring_body_incomplete_is_not_handed_over)
     shm_keep_begun(link);
     ck_assert_uint_eq(link->begun, 0);
     ck_assert_int_eq(pair_poll(), 0);
+    ck_assert(!shm_returned(&pair_links[0].base));
     shm_slot_put(link, loan);
+    ck_assert(shm_returned(&pair_links[0].base));
     atomic_fetch_add(&pair_links[0].out->filled, 1);
     for (unsigned number = 4; number < 500; number++) {
         atomic_store(&pair_links[0].ahead, 0);

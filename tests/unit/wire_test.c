@@ -55,6 +55,7 @@ START_TEST(protocol_values_never_change)
     ck_assert_int_eq(MADI_WIRE_FORWARD, 10);
     ck_assert_int_eq(MADI_WIRE_SHARE, 11);
     ck_assert_uint_eq(MADI_WIRE_DESC_WAITS, UINT64_C(1) << 53);
+    ck_assert_uint_eq(MADI_WIRE_DESC_SHARED, UINT64_C(1) << 56);
     ck_assert_int_eq(MADI_FORWARD_PACKET, 1);
     ck_assert_int_eq(MADI_FORWARD_OPEN, 2);
     ck_assert_int_eq(MADI_FORWARD_CREDIT, 3);

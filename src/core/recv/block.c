@@ -103,6 +103,7 @@ mad_status_t madi_block_look(madi_rx_msg_t *m, madi_sent_block_t *b)
     b->at = 0;
     b->announced = kind == MADI_WIRE_RDV || kind == MADI_WIRE_RDV_AT;
     b->waits = kind == MADI_WIRE_RDV_AT && (b->desc & MADI_WIRE_DESC_WAITS);
+    b->shared = b->waits && (b->desc & MADI_WIRE_DESC_SHARED);
     b->placed = kind == MADI_WIRE_PLACED;
     b->continued = false;
     if (b->placed) {

@@ -99,15 +99,18 @@ static void pull_start(madi_rdv_recv_t *r, uint64_t at)
 
 /* ---- Shared --------------------------------------------------------------------------------------------------- */
 
-/* True if each of the two sides may move a part of the block. */
-static bool block_may_share(madi_rdv_recv_t *r)
+/* True if each of the two sides is to move a part of the block: the sender has chosen that, or it has proved faster. */
+static bool block_is_shared(madi_rdv_recv_t *r, const madi_sent_block_t *block)
 {
     madi_gate_t *gate = r->gate;
+    if (block->shared)
+        return r->shared = true;
     if (!gate->recv->share) {
         gate->recv->share = calloc(1, sizeof *gate->recv->share);
         if (!gate->recv->share)
             return false;
-        gate->recv->share->shared_first = true; /* start with sharing, so that the sender's first trial has it, too */
+        gate->recv->share->shared_first = true;
+        gate->recv->share->lead = MADI_SHARE_LEAD;
     }
     r->shared = madi_share_next(gate->recv->share, r->len, &r->timed);
     if (r->timed)
@@ -256,7 +259,7 @@ static madi_path_t block_path(const madi_rdv_recv_t *r, const madi_sent_block_t 
 static void block_choose_path(madi_rdv_recv_t *r, const madi_sent_block_t *block)
 {
     madi_path_t path = block_path(r, block);
-    if (path == MADI_PATH_SHARE && block_may_share(r)) {
+    if (path == MADI_PATH_SHARE && block_is_shared(r, block)) {
         block_share(r, block->at);
     } else if (path == MADI_PATH_READ && block->waits) {
         r->end = r->eager;

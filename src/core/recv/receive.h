@@ -85,6 +85,7 @@ typedef struct madi_sent_block {
     bool placed;    /* the sender has written all of the block to its destination */
     bool continued; /* the rest of the block comes in the next packets */
     bool waits;     /* announced with an address: the sender waits for the end of the block, and can move a part of it */
+    bool shared;    /* like waits, and the sender has chosen that both sides move a part */
     uint64_t at;    /* of an announced block: its address in the sender's memory; 0 if none */
     madi_wire_rdv_t rdv;
     madi_foreign_t data;

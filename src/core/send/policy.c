@@ -2,6 +2,8 @@
 /* The path that a block takes, and the length from which on a block is announced. */
 #include "core/send/policy.h"
 
+#include "base/base.h"
+
 const char *madi_path_name(madi_path_t path)
 {
     static const char *const names[MADI_PATHS] = {"copy", "packet", "write", "read", "share", "grant"};
@@ -29,32 +31,59 @@ madi_path_t madi_path_choose(const madi_path_block_t *b, const madi_path_limits_
     return written && b->posted ? MADI_PATH_WRITE : announced_path(b);
 }
 
-/* Return the length from which on saving ps picoseconds a byte outweighs ns nanoseconds, within bounds. */
-static size_t break_even_len(uint64_t ns, uint64_t ps)
+const madi_put_t madi_put_intel = {.long_min = 6656, .begun_min = 2560, .piece_min = 1024, .read_min = 8192};
+const madi_put_t madi_put_other = {.long_min = 2176, .begun_min = 6144, .piece_min = 4096, .read_min = 32768};
+
+const madi_put_t *madi_put_of_host(void)
 {
-    uint64_t len = ps ? ns * 1000 / ps : MADI_PATH_MOST;
-    return len < MADI_PATH_LEAST ? MADI_PATH_LEAST : len > MADI_PATH_MOST ? MADI_PATH_MOST : (size_t)len;
+#if defined(__x86_64__)
+    if (__builtin_cpu_is("intel"))
+        return &madi_put_intel;
+#endif
+    return &madi_put_other;
 }
 
-/* A packet:  turn                                + pipe_ps a byte
- * A read:    turn + MADI_ANNOUNCE_NS + direct_ns      + direct_ps a byte
- * A share:   turn + MADI_ANNOUNCE_NS + direct_ns + turn + both_ps a byte */
-size_t madi_path_direct_min(const madi_costs_t *c)
+size_t madi_put_piece(const madi_put_t *put, size_t len)
 {
-    uint64_t call = (uint64_t)c->direct_ns + MADI_ANNOUNCE_NS;
-    size_t read = break_even_len(call, c->pipe_ps > c->direct_ps ? c->pipe_ps - c->direct_ps : 0);
-    size_t share = break_even_len(call + c->turn_ns, c->pipe_ps > c->both_ps ? c->pipe_ps - c->both_ps : 0);
-    if (!c->direct_ns)
-        return MADI_PATH_MOST;
-    if (!c->both_ps || share < MADI_SHARE_MIN) /* shorter blocks are never shared */
-        share = c->both_ps ? MADI_SHARE_MIN : MADI_PATH_MOST;
-    return read < share ? read : share;
+    size_t piece = len / MADI_SHM_PIECES & ~(size_t)(MADI_LINE - 1);
+    size_t least = len < put->long_min ? put->piece_min : MADI_SHM_PIECE_MIN;
+    return piece < least ? least : piece > MADI_SHM_PIECE_MAX ? MADI_SHM_PIECE_MAX : piece;
+}
+
+/* A packet:  turn                                + pipe_ps a byte and a byte of one piece, for which the second copy waits
+ *            turn                                + twice copy_ps a byte, for a body that is not written in pieces
+ * A read:    turn + MADI_ANNOUNCE_NS + direct_ns      + direct_ps a byte
+ * A share:   turn + MADI_ANNOUNCE_NS + direct_ns + turn + both_ps a byte
+ * The turn that all have is left out. */
+static uint64_t packet_ps(const madi_costs_t *c, const madi_put_t *put, uint64_t len)
+{
+    return len < put->begun_min ? 2 * len * c->copy_ps : (len + madi_put_piece(put, len)) * c->pipe_ps;
+}
+
+static uint64_t direct_ps(const madi_costs_t *c, uint64_t len)
+{
+    uint64_t call = ((uint64_t)c->direct_ns + MADI_ANNOUNCE_NS) * 1000, read = call + len * c->direct_ps;
+    uint64_t share = call + (uint64_t)c->turn_ns * 1000 + len * c->both_ps;
+    return len >= MADI_SHARE_MIN && c->both_ps && share < read ? share : read;
+}
+
+size_t madi_path_direct_min(const madi_costs_t *c, const madi_put_t *put)
+{
+    uint64_t len = MADI_PATH_LEAST;
+    while (len < MADI_PATH_MOST && (!c->direct_ns || direct_ps(c, len) > packet_ps(c, put, len)))
+        len += MADI_PATH_STEP;
+    return len;
 }
 
 int64_t madi_path_wait_ns(uint64_t len)
 {
     uint64_t ns = len / 1000 * MADI_BLOCK_PS;
     return (int64_t)(ns < MADI_BLOCK_WAIT_MAX ? ns : MADI_BLOCK_WAIT_MAX);
+}
+
+size_t madi_path_tcp_grant_min(const madi_costs_t *c)
+{
+    return c->tcp_sent_ns && c->tcp_sent_ns <= c->tcp_granted_ns ? MADI_TCP_GRANT_MIN_HOST : MADI_TCP_GRANT_MIN;
 }
 
 size_t madi_path_run_min(const madi_costs_t *c)

@@ -80,6 +80,7 @@
 
 /* Long blocks. */
 #define MADI_PATH_LEAST ((size_t)4096)   /* bytes: least limit that is computed from measured costs (madi_path_direct_min) */
+#define MADI_PATH_STEP ((size_t)256)     /* bytes: step between limits that are computed.  No entry */
 #define MADI_PATH_MOST ((size_t)1 << 20) /* bytes: greatest limit that may follow from measured costs, which may be wrong */
 
 /* ns of both sides' own work for an announced block (rationale.md, "What is known of the host's costs?") */
@@ -115,6 +116,7 @@
 #define MADI_SHARE_LONG ((uint64_t)1 << 20)             /* bytes: from here on, MADI_SHARE_LEAD_LONG is used */
 /* n: a block is shared only if that takes less than the other method by an n-th */
 #define MADI_SHARE_LEAD 4
+#define MADI_WAY_LEAD 8 /* likewise for a block that is announced instead of put into a packet */
 #define MADI_SHARE_LEAD_LONG 16
 /* n: at first, trials of the slower method take a fraction 2^-n of the time */
 #define MADI_SHARE_PART_FIRST 2
@@ -124,9 +126,9 @@
 /* log2 of a factor: the slower method is tried more rarely, but at most by this factor, since it may have seemed slower
  * in few trials for other reasons */
 #define MADI_SHARE_SLOWER_BITS 4
-/* n: a packet is written and read at the same time; the receiver finishes later than the sender, by an n-th of the packet's
- * duration.  See rationale.md, "Is a block announced where messages alternate?" */
-#define MADI_WAY_PIECES 8
+/* n: the sender of a timed packet waits for the receiver's last copy, at most n times as long as its own copies have taken.
+ * See rationale.md, "Is a block announced where messages alternate?" */
+#define MADI_WAY_PATIENCE 2
 #define MADI_SHARE_POLL_NS 5000 /* ns: a sender whose first call for progress comes later has computed meanwhile */
 
 /* Limits of the links of each network that the library has (caps in driver.h), in bytes. */
@@ -136,25 +138,24 @@
 #define MADI_SELF_GRANT_MIN (8 * 1024)
 #define MADI_SHM_GRANT_MIN ((size_t)32 * 1024) /* rationale.md, "From which length on is a block granted?" */
 
-/* limit of direct reads where the costs of the host are not known (rationale.md, "From which length on does the
- * receiver read a block itself?") */
-#define MADI_SHM_DIRECT_MIN ((size_t)32 * 1024)
-
 /* shortest body outside of cells (rationale.md, "Which packets lie in the cells themselves?") */
 #define MADI_SHM_RUN_MIN 432
 #define MADI_SHM_RUN_MIN_FAR 560      /* MADI_SHM_RUN_MIN for two cores with MADI_FAR_COPY_PS a byte or more */
 #define MADI_FAR_COPY_PS 80           /* ps a byte of an expensive copy: Xeon 75 to 125, EPYC with a shared L3 45 */
 #define MADI_SHM_CHUNK_MIN (8 * 1024) /* shortest piece of a granted block (rationale.md, "Where do 64 KiB go?") */
 
-/* shortest body that is written in pieces, after its cell was published (rationale.md, "Can a body be copied in and out
- * at the same time?") */
-#define MADI_SHM_BEGUN_MIN 6144
-#define MADI_SHM_PIECES 4        /* number of pieces of a body that is written in pieces.  Entry: that of the row above */
-#define MADI_SHM_PIECE_MIN 4096  /* shortest piece.  Entry as above */
+/* How bodies are moved through shared memory, by the kind of processor (rationale.md, "How are bytes copied into shared
+ * memory?", "What is different on Intel's processors?").  All in bytes. */
+typedef struct madi_put {
+    size_t long_min;  /* shorter bodies: lines fetched, then copied by a loop; others: copied by madi_copy_across */
+    size_t begun_min; /* shortest body that is written in pieces, after its cell was published */
+    size_t piece_min; /* shortest piece of a body below long_min */
+    size_t read_min;  /* limit of direct reads where the costs of the host are not known */
+} madi_put_t;
+#define MADI_SHM_PIECES \
+    4 /* number of pieces of such a body (rationale.md, "Can a body be copied in and out at the same time?") */
+#define MADI_SHM_PIECE_MIN 4096  /* shortest piece of a body from long_min on.  Entry as above */
 #define MADI_SHM_PIECE_MAX 16384 /* longest piece.  Entry as above */
-/* from this length on, bytes are copied into shared memory by madi_copy_across (rationale.md, "How are bytes copied into
- * shared memory?") */
-#define MADI_SHM_PUT_LONG 2176
 /* blocks of this length and more in their message's packet, and pieces of shorter blocks than MADI_SHM_PUT_PIECES, are copied
  * by madi_copy_bulk if both sides could move the block directly instead.  Entry as above */
 #define MADI_SHM_PUT_BULK ((size_t)128 << 10)
@@ -166,8 +167,9 @@
 #define MADI_TCP_CONT_MIN ((size_t)30 << 10)
 
 /* from this length on a round trip is faster than sending within the credit (rationale.md, "From which length on is a
- * grant faster over TCP?") */
+ * grant faster over TCP?"); _HOST: between processes of a host where sending 256 KiB at once has proved faster */
 #define MADI_TCP_GRANT_MIN ((size_t)104 << 10)
+#define MADI_TCP_GRANT_MIN_HOST ((size_t)768 << 10)
 #define MADI_TCP_EAGER ((size_t)16 << 10) /* bytes sent ahead of a grant: rationale.md, "How long are packets over TCP?" */
 #define MADI_TCP_CHUNK_MAX ((size_t)8 << 20) /* longest packet with an op: rationale.md, "Which buffers and calls?" */
 
@@ -266,7 +268,17 @@ const char *madi_path_name(madi_path_t path);
 
 /* Return the limit direct_min for these costs, from MADI_PATH_LEAST to MADI_PATH_MOST: the length from which on a read or
  * a share is faster than a packet. */
-size_t madi_path_direct_min(const madi_costs_t *costs);
+size_t madi_path_direct_min(const madi_costs_t *costs, const madi_put_t *put);
+
+extern const madi_put_t madi_put_intel, madi_put_other;
+/* Return the one of them for this host's processor. */
+const madi_put_t *madi_put_of_host(void);
+
+/* Return the length of the pieces in which a body is written, for a body of at least put->begun_min bytes. */
+size_t madi_put_piece(const madi_put_t *put, size_t len);
+
+/* Return the length from which on a block over TCP within this host waits for a grant. */
+size_t madi_path_tcp_grant_min(const madi_costs_t *costs);
 
 /* Return the length from which on a body is faster in memory of its own than in a ring of cache lines, which the
  * receiver fetches ahead.  This length is greater where a copy between the cores is expensive. */

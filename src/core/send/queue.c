@@ -174,7 +174,8 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
     if (!packet_fits(p, 2, MADI_WIRE_RDV_AT_SIZE, 0))
         return false;
     if (direct)
-        desc ^= (uint64_t)(MADI_WIRE_RDV ^ MADI_WIRE_RDV_AT) << 48 | (waits ? MADI_WIRE_DESC_WAITS : 0);
+        desc ^= (uint64_t)(MADI_WIRE_RDV ^ MADI_WIRE_RDV_AT) << 48 | (waits ? MADI_WIRE_DESC_WAITS : 0) |
+                (waits && piece->way == MADI_WAY_ANNOUNCED ? MADI_WIRE_DESC_SHARED : 0);
     if (!held && piece->base) {
         size_t room = packet_eager(p, tx->conn, eager);
         rdv.eager = (uint32_t)(room < len ? room : len);
@@ -242,10 +243,15 @@ static bool way_is_learned(const madi_path_block_t *b, const madi_caps_t *caps)
 }
 
 /* Choose once how to send a block, by the measured times.  Return true if the block goes into a packet. */
-static MADI_COLD bool way_is_packet(struct madi_send_gate *send, madi_piece_t *piece, uint64_t len)
+static MADI_COLD bool way_is_packet(struct madi_send_gate *send, madi_piece_t *piece, uint64_t len, const madi_caps_t *caps)
 {
-    if (!send->ways && !(send->ways = calloc(1, sizeof *send->ways)))
-        return true;
+    if (!send->ways) {
+        send->ways = calloc(1, sizeof *send->ways);
+        if (!send->ways)
+            return true;
+        send->ways->lead = MADI_WAY_LEAD;
+        send->ways->shared_first = caps->direct_min < MADI_SHARE_MIN;
+    }
     if (!piece->way)
         piece->way = madi_share_next(send->ways, len, &piece->timed) ? MADI_WAY_ANNOUNCED : MADI_WAY_PACKET;
     return piece->way == MADI_WAY_PACKET;
@@ -268,12 +274,13 @@ static bool block_goes_inside(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, c
     if (piece->handle)
         return false;
     if (way_is_learned(&block, caps))
-        limits.direct_min = way_is_packet(tx->conn->gate->send, piece, len) ? caps->answer_min : MADI_SHARE_MIN;
+        limits.direct_min = way_is_packet(tx->conn->gate->send, piece, len, caps) ? caps->answer_min : MADI_SHARE_MIN;
     if (madi_path_choose(&block, &limits) > MADI_PATH_PACKET)
         return false;
+    if (len + MADI_WIRE_DESC_SIZE + sizeof(madi_wire_hdr_t) > caps->packet_max && !packet_lengthen(p, tx->conn, piece, len))
+        return false;
     p->timed = piece->timed ? len : p->timed;
-    return len + MADI_WIRE_DESC_SIZE + sizeof(madi_wire_hdr_t) <= caps->packet_max ||
-           packet_lengthen(p, tx->conn, piece, len);
+    return true;
 }
 
 /* Add one block to the packet; false if the block does not fit any more, or has to wait. */
@@ -348,6 +355,17 @@ static bool packet_send_begun(packet_t *p, madi_tx_t *tx)
     return false;
 }
 
+/* Record how long a packet with a timed block takes: until the receiver has copied it out, since its copies may be the slower
+ * ones.  A receiver that does something else is not waited for. */
+static MADI_COLD void packet_record(madi_gate_t *gate, uint64_t len, int64_t began)
+{
+    madi_link_t *link = gate->link;
+    int64_t took = madi_now() - began, most = took * (1 + MADI_WAY_PATIENCE);
+    while (took < most && !link->driver->fast.returned(link))
+        took = madi_now() - began;
+    madi_share_record(gate->send->ways, len, false, took);
+}
+
 static bool packet_send(packet_t *p, madi_conn_t *conn)
 {
     madi_link_t *link = conn->gate->link;
@@ -356,10 +374,8 @@ static bool packet_send(packet_t *p, madi_conn_t *conn)
         MADI_GATE_COUNT(conn->gate, times_full, 1);
         return false;
     }
-    if (MADI_UNLIKELY(began) && conn->gate->send->ways) { /* the receiver still copies the last piece */
-        int64_t took = madi_now() - began;
-        madi_share_record(conn->gate->send->ways, p->timed, false, took + took / MADI_WAY_PIECES);
-    }
+    if (MADI_UNLIKELY(began) && conn->gate->send->ways)
+        packet_record(conn->gate, p->timed, began);
     *(conn->fast_credits ? &conn->fast_credits : &conn->credit_left) -= packet_hdr(p)->aux;
     return true;
 }

@@ -40,7 +40,7 @@ uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, b
         piece->handle = r->handle;
         tx->rdv_pending++;
         tx->conn->n_blocks++;
-        r->asked = piece->timed ? madi_now() : 0;
+        r->asked = piece->timed && piece->way == MADI_WAY_ANNOUNCED ? madi_now() : 0;
         r->began = madi_trace_now();
         if (MADI_UNLIKELY(madi_tracing))
             madi_trace_conn(MADI_TRACE_REQUEST, 0, tx->conn, r->handle, r->len);

@@ -76,9 +76,9 @@ static uint32_t median_of(const uint32_t *took)
 
 /* Choose the faster method once both were tried.  Sharing must be clearly faster, since a method that was not used lately
  * seems slower than it is. */
-static void method_choose(madi_share_class_t *c, uint64_t len)
+static void method_choose(madi_share_class_t *c, uint64_t len, uint32_t lead)
 {
-    uint64_t n = len < MADI_SHARE_LONG ? MADI_SHARE_LEAD : MADI_SHARE_LEAD_LONG;
+    uint64_t n = len < MADI_SHARE_LONG ? lead : MADI_SHARE_LEAD_LONG;
     bool shared = c->middle[1] * n < c->middle[0] * (n - 1);
     if (shared == c->shared || c->tried < 2 || (c->run && !c->trying))
         return;
@@ -99,7 +99,7 @@ void madi_share_record(madi_share_t *share, uint64_t len, bool shared, int64_t n
     if (c->count[shared] == MADI_SHARE_KEPT)
         c->middle[shared] = median_of(c->took[shared]);
     if (c->middle[0] && c->middle[1])
-        method_choose(c, len);
+        method_choose(c, len, share->lead);
 }
 
 bool madi_share_begun(madi_share_habit_t *habit, int64_t now)

@@ -32,6 +32,7 @@ typedef struct madi_share_class {
 
 typedef struct madi_share {
     madi_share_class_t classes[MADI_SHARE_CLASSES];
+    uint32_t lead;     /* n: sharing has to be faster by an n-th; blocks of MADI_SHARE_LONG and more: MADI_SHARE_LEAD_LONG */
     bool shared_first; /* true if, when blocks of a class are first sent, sharing is tried before the ring */
 } madi_share_t;
 

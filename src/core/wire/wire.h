@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define MADI_WIRE_VERSION 11
+#define MADI_WIRE_VERSION 12
 #define MADI_FORWARD_DAEMON 4u /* bit in the first byte of an address's entry for `virtual`: the process only forwards */
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -105,6 +105,7 @@ static inline uint64_t madi_wire_desc(uint64_t len, unsigned kind, unsigned rmod
 #define MADI_WIRE_DESC_RMODE(d) ((unsigned)((d) >> 50 & 1))
 #define MADI_WIRE_DESC_SMODE(d) ((unsigned)((d) >> 51 & 3))
 #define MADI_WIRE_DESC_WAITS (UINT64_C(1) << 53)
+#define MADI_WIRE_DESC_SHARED (UINT64_C(1) << 56)
 /* Descriptors in MISMATCH only.  NONE: the side of this descriptor has no block with the index in MISMATCH.  ANY: the
  * receiver accepts any length. */
 #define MADI_WIRE_DESC_NONE (UINT64_C(1) << 54)

@@ -87,9 +87,10 @@ static bool listen_on(shm_adapter_t *a, const char *dir, char *reason)
 
 static size_t direct_min(const madi_costs_t *costs)
 {
+    const madi_put_t *put = madi_put_of_host();
     size_t min = (size_t)madi_knob_int(MADI_KNOB_SHM_READ_MIN);
     if (!min)
-        min = costs->pipe_ps ? madi_path_direct_min(costs) : MADI_SHM_DIRECT_MIN;
+        min = costs->pipe_ps ? madi_path_direct_min(costs, put) : put->read_min;
     return min < ANSWER_MAX ? min : ANSWER_MAX;
 }
 
@@ -120,6 +121,7 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
     madi_costs_t costs = costs_find();
 
     a->cells_max = cells_max(&costs);
+    a->put = madi_put_of_host();
     a->event_fd = a->bell_fd = -1;
     a->cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (!directory_find(dir, sizeof dir, &st, reason))
@@ -228,6 +230,7 @@ const madi_driver_t madi_driver_shm = {
             .send_short = shm_send_short,
             .packet_room = shm_packet_room,
             .answers = shm_answers,
+            .returned = shm_returned,
             .prepare = shm_prepare,
             .send_prepared = shm_send_prepared,
             .forget = shm_forget,

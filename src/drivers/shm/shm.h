@@ -157,6 +157,7 @@ typedef struct shm_link {
                                          * window: number in use */
     uint64_t filled;                    /* this side's copy of out->filled */
     uint32_t reach;                     /* number of leading units that the current packet may use */
+    uint32_t last;                      /* first unit of the last run that was taken */
     bool stuck;                         /* true if a packet has found no space; under the tx lock */
     bool fence;                         /* membarrier does not suffice between these two processes: execute fences */
     uint8_t used[SHM_UNITS];            /* number of times that a run starting here was filled, modulo 256 */
@@ -198,6 +199,7 @@ typedef struct shm_adapter {
     int64_t sever_ns; /* ns: maximum wait of the next shm_sever for a peer that claims to write; 0: SHM_SEVER_NS */
     int cores;        /* number of cores of this host */
     size_t cells_max; /* bytes of the longest packet in cells */
+    const madi_put_t *put;
     madi_watch_t event_watch;
     shm_bell_t *bell;
     madi_shared_t bell_shared;
@@ -257,6 +259,7 @@ void *shm_prepare(madi_link_t *link, const void *body, size_t len);
 bool shm_send_prepared(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared);
 void shm_forget(madi_link_t *link, void *prepared);
 bool shm_answers(madi_link_t *link);
+bool shm_returned(madi_link_t *link);
 size_t shm_packet_room(madi_link_t *link, size_t want);
 bool shm_space(shm_link_t *link); /* true if a packet of any length would fit; under the tx lock */
 
@@ -267,8 +270,9 @@ uint32_t shm_run_take(shm_link_t *link, size_t len); /* allocate a run; return t
 bool shm_run_fits(shm_link_t *link, size_t len);     /* true if a body of this length gets a run; may enlarge the window */
 bool shm_run_is_free(shm_link_t *link, size_t len);  /* like shm_run_fits, but the window stays as it is */
 size_t shm_run_max(shm_link_t *link, size_t want);   /* bytes of the longest free run; the search may stop at `want` */
-void shm_run_drop(shm_link_t *link, uint32_t unit);  /* free a run that was not sent */
-void shm_run_free(shm_link_t *link, uint32_t unit);  /* return a received run to the sender; any thread */
+bool shm_run_is_back(const shm_link_t *l, uint32_t unit); /* true if the receiver has returned this run */
+void shm_run_drop(shm_link_t *link, uint32_t unit);       /* free a run that was not sent */
+void shm_run_free(shm_link_t *link, uint32_t unit);       /* return a received run to the sender; any thread */
 
 /* shm_inbox.c.  The caller holds the session's lock. */
 bool shm_inbox_open(shm_link_t *link);

@@ -18,10 +18,15 @@ static uint32_t units_of(size_t len)
     return (uint32_t)((len + SHM_UNIT - 1) / SHM_UNIT) + 1;
 }
 
+bool shm_run_is_back(const shm_link_t *l, uint32_t unit)
+{
+    return atomic_load_explicit(&l->out->freed[unit], memory_order_acquire) == l->used[unit]; /* pairs with shm_run_free */
+}
+
 /* True if the run that begins at this unit was returned.  Its units are then free. */
 static bool run_reclaim(shm_link_t *l, uint32_t start)
 {
-    if (atomic_load_explicit(&l->out->freed[start], memory_order_acquire) != l->used[start]) /* pairs with shm_run_free */
+    if (!shm_run_is_back(l, start))
         return false;
     memset(&l->back[start], 0, l->length[start]);
     return true;
@@ -129,7 +134,7 @@ uint32_t shm_run_take(shm_link_t *l, size_t len)
     uint32_t n = units_of(len), at;
     if (MADI_UNLIKELY(l->next + n > l->known || l->next + n > l->reach) && !shm_run_fits(l, len))
         return SHM_RUN_NONE;
-    at = l->next;
+    at = l->last = l->next;
     l->next = at + n;
     l->used[at]++;
     l->length[at] = (uint8_t)n;
@@ -147,6 +152,6 @@ void shm_run_free(shm_link_t *l, uint32_t unit)
 {
     /* a relaxed load suffices, because no other thread returns this run */
     uint8_t times = atomic_load_explicit(&l->in->freed[unit], memory_order_relaxed);
-    atomic_store_explicit(&l->in->freed[unit], (uint8_t)(times + 1), memory_order_release); /* pairs with run_reclaim */
+    atomic_store_explicit(&l->in->freed[unit], (uint8_t)(times + 1), memory_order_release); /* pairs with shm_run_is_back */
     shm_bell_space(l);
 }

@@ -31,12 +31,18 @@ static madi_sent_t stuck(shm_link_t *l)
     return MADI_AGAIN;
 }
 
+static const madi_put_t *put_of(const shm_link_t *l)
+{
+    return ((const shm_adapter_t *)l->base.adapter)->put;
+}
+
 /* Fetch the lines of a short body, all at the same time.  Otherwise stores, which are made in order, would wait for one line
  * after the other.  Call this before the first store to a line that the peer's poll reads: the poll fetches that line back
  * while the sender waits for others. */
-static inline void lines_fetch(const unsigned char *body, size_t len)
+static inline void lines_fetch(const shm_link_t *l, const unsigned char *body, size_t len)
 {
-    for (size_t i = 0; len < MADI_SHM_PUT_LONG && i < len; i += MADI_LINE)
+    size_t end = len < put_of(l)->long_min ? len : 0;
+    for (size_t i = 0; i < end; i += MADI_LINE)
         madi_fetch_to_write(body + i);
 }
 
@@ -47,9 +53,9 @@ static bool uses_loop(const shm_link_t *l, const madi_op_t *op, size_t len)
 }
 
 /* Copy bytes into shared memory.  loop: by the loop, which is the quicker way between near cores. */
-static void shm_copy(void *to, const void *from, size_t len, bool loop)
+static void shm_copy(const shm_link_t *l, void *to, const void *from, size_t len, bool loop)
 {
-    if (len < MADI_SHM_PUT_LONG)
+    if (len < put_of(l)->long_min)
         madi_copy(to, from, len);
     else if (loop)
         madi_copy_bulk(to, from, len);
@@ -64,11 +70,10 @@ static void shm_copy(void *to, const void *from, size_t len, bool loop)
 static void send_pieces(shm_link_t *l, unsigned char *to, const struct iovec *block)
 {
     const char *from = block->iov_base;
-    size_t piece = block->iov_len / MADI_SHM_PIECES & ~(size_t)(MADI_LINE - 1);
-    piece = piece < MADI_SHM_PIECE_MIN ? MADI_SHM_PIECE_MIN : piece > MADI_SHM_PIECE_MAX ? MADI_SHM_PIECE_MAX : piece;
+    size_t piece = madi_put_piece(put_of(l), block->iov_len);
     for (size_t done = 0, n; done < block->iov_len; done += n) {
         n = block->iov_len - done < piece ? block->iov_len - done : piece;
-        shm_copy(to + done, from + done, n, uses_loop(l, NULL, block->iov_len));
+        shm_copy(l, to + done, from + done, n, uses_loop(l, NULL, block->iov_len));
         l->filled += n;
         atomic_store_explicit(&l->out->filled, l->filled, memory_order_release); /* pairs with shm_here */
     }
@@ -92,25 +97,31 @@ bool shm_answers(madi_link_t *link)
     return !atomic_load_explicit(&((shm_link_t *)link)->ahead, memory_order_relaxed);
 }
 
+bool shm_returned(madi_link_t *link)
+{
+    const shm_link_t *l = (const shm_link_t *)link;
+    return shm_run_is_back(l, l->last);
+}
+
 /* Send a packet whose body gets a run.  Not inlined, since send_gathered's space on the stack would cost time here. */
 static __attribute__((noinline)) madi_sent_t send_run(shm_link_t *l, const struct iovec *vec, int n, size_t len,
                                                       const madi_op_t *op)
 {
     shm_cell_t *cell = &l->cells[l->sent & SHM_MASK];
     size_t first = vec[0].iov_len - sizeof(madi_wire_hdr_t);
-    int begun = vec[n - 1].iov_len >= MADI_SHM_BEGUN_MIN && n > 1 && !op && shm_answers(&l->base);
+    int begun = vec[n - 1].iov_len >= put_of(l)->begun_min && n > 1 && !op && shm_answers(&l->base);
     unsigned char *to;
     uint32_t at;
 
     if (!cells_free(l, 1) || MADI_UNLIKELY((at = shm_run_take(l, len)) == SHM_RUN_NONE))
         return stuck(l);
     to = shm_out(l->out->units[at]);
-    lines_fetch(to, len);
+    lines_fetch(l, to, len);
     memcpy(shm_out(cell->data), vec[0].iov_base, sizeof(madi_wire_hdr_t));
     madi_copy(to, (const char *)vec[0].iov_base + sizeof(madi_wire_hdr_t), first);
     to += first;
     for (int i = 1; i < n - begun; to += vec[i++].iov_len)
-        shm_copy(to, vec[i].iov_base, vec[i].iov_len, uses_loop(l, op, vec[i].iov_len));
+        shm_copy(l, to, vec[i].iov_base, vec[i].iov_len, uses_loop(l, op, vec[i].iov_len));
     if (begun) {
         publish_begun(l, cell, at, len - vec[n - 1].iov_len);
         send_pieces(l, to, &vec[n - 1]);
@@ -221,7 +232,7 @@ void *shm_prepare(madi_link_t *link, const void *body, size_t len)
     uint32_t at = shm_run_take(l, len);
     if (at == SHM_RUN_NONE)
         return NULL;
-    shm_copy(shm_out(l->out->units[at]), body, len, l->base.direct);
+    shm_copy(l, shm_out(l->out->units[at]), body, len, l->base.direct);
     return shm_out(l->out->units[at]);
 }
 
