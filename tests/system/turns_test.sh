@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # A link that always has more data does not starve the others: BUILD=<build folder> turns_test.sh All links are polled
-# after 256 KiB, with up to 64 packets from each.  Before, they were polled after 1024 rounds, which are more than 750
+# after 1 MiB, with up to 64 packets from each.  Before, they were polled after 1024 rounds, which are more than 750
 # messages.
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=${BUILD:-$(cd "$here/../.." && pwd)/build}

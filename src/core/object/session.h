@@ -25,7 +25,7 @@ typedef struct madi_left_out {
     char reason[MADI_REASON_MAX];
 } madi_left_out_t;
 
-#define MADI_ROUND_BYTES 256 /* bytes of a long body that count as one round in `ticks` */
+#define MADI_ROUND_BYTES 1024 /* bytes of a long body that count as one round in `ticks` */
 
 struct mad_session {
     /* Constant once the session has started, except `closing` and what fork changes. */

@@ -11,9 +11,12 @@
 
 static void tcp_caps(madi_caps_t *caps, bool loopback, bool v6)
 {
+    madi_costs_t costs = {0};
+    if (loopback) /* the costs are those of this host's processors */
+        madi_costs_load(madi_knob_text(MADI_KNOB_COSTS), &costs);
     caps->packet_max = MADI_TCP_PACKET_MAX;
     caps->chunk_max = MADI_TCP_CHUNK_MAX;
-    caps->rdv_min = MADI_TCP_GRANT_MIN;
+    caps->rdv_min = madi_path_tcp_grant_min(&costs);
     caps->cont_min = MADI_TCP_CONT_MIN;
     caps->ahead = true;
     caps->rdv_eager = MADI_TCP_EAGER;

@@ -393,11 +393,9 @@ static ssize_t tcp_read(madi_tcp_link_t *link, size_t *want)
     if (MADI_UNLIKELY(link->lent || link->head))
         madi_tcp_compact(link);
     if (link->in_body && link->body) { /* rx_buf is empty here, because its bytes went to the body first */
-        struct iovec vec[2] = {{link->body, link->left}, {link->rx_buf, link->room}};
-        struct msghdr msg = {.msg_iov = vec, .msg_iovlen = 2};
-        *want = link->left + link->room;
+        *want = link->left;
         do
-            n = recvmsg(link->watch.fd, &msg, MSG_DONTWAIT);
+            n = recv(link->watch.fd, link->body, link->left, MSG_DONTWAIT);
         while (n < 0 && errno == EINTR);
         return n;
     }
