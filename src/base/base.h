@@ -88,6 +88,10 @@ static inline void madi_relax(void)
 #endif
 }
 
+/* A variable of each kernel thread, for a few bytes, that is read without a call: libraries loaded later share the room for
+ * such variables. */
+#define MADI_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+
 /* A lock held for well under a microsecond.  Taking it costs one locked instruction, releasing it a plain store.  A
  * thread that does not get the lock spins briefly and then gives up its core, so that a preempted holder can run. */
 typedef struct madi_lock {

@@ -31,7 +31,7 @@
 
 madi_server_t madi_server = {.epfd = -1, .wake_fd = -1, .processes = 1, .spin_ns = -1};
 _Atomic(int) marceli_leader_sleeps;
-_Thread_local bool madi_polls_are_dear;
+MADI_THREAD_LOCAL bool madi_polls_are_dear;
 
 static madi_static_mutex_t start_lock = MADI_STATIC_MUTEX;
 static madi_static_mutex_t facts_lock = MADI_STATIC_MUTEX;

@@ -184,12 +184,12 @@ static bool wait_poll(madi_waiting_t *w, uint32_t spins)
  * Spinning gains nothing there: the awaited thread probably shares its core too, and both lose time when they have work.
  * (All threads of a worker wait in one kernel thread.  The worker would spin where the same number of plain threads, without
  * a core each, would sleep.) */
-static _Thread_local int64_t spins_not_until;
+static MADI_THREAD_LOCAL int64_t spins_not_until;
 
 /* Yield and poll as long as yielding is cheap.  Return false if it is time to sleep. */
 static bool wait_yield(madi_waiting_t *w)
 {
-    static _Thread_local int64_t banned_until;
+    static MADI_THREAD_LOCAL int64_t banned_until;
     int64_t before = madi_now(), until = before + w->yield_ns, after;
     if (before < banned_until || before < spins_not_until)
         return false;
@@ -211,7 +211,7 @@ static bool wait_yield(madi_waiting_t *w)
  * milliseconds.  A spin may last as long as the transfer of a big message; a peer that takes longer is computing. */
 static void spin_yield(const madi_waiting_t *w, int64_t *spun_from, int64_t now)
 {
-    static _Thread_local int64_t banned_until;
+    static MADI_THREAD_LOCAL int64_t banned_until;
     if (!*spun_from)
         *spun_from = now;
     if (now - *spun_from < MADI_YIELD_EVERY_NS || now < banned_until || w->worker || w->waiter->ult ||
@@ -224,7 +224,7 @@ static void spin_yield(const madi_waiting_t *w, int64_t *spun_from, int64_t now)
 
 static MADI_COLD bool spin_was_cut(int64_t before, int64_t now)
 {
-    static _Thread_local long seen;
+    static MADI_THREAD_LOCAL long seen;
     struct rusage usage;
     /* If there was no involuntary context switch, either the poll itself was slow, or the hypervisor took the processor. */
     if (getrusage(RUSAGE_THREAD, &usage) || usage.ru_nivcsw == seen)

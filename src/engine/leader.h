@@ -81,7 +81,7 @@ int madi_server_probe(void);
 /* Poll all categories that no other thread polls; return the number of events.  *calls: a source with calls that no
  * thread runs yet, or NULL.  The caller runs these calls (madi_server_calls_run) or releases them. */
 int madi_server_poll(bool deep, madi_source_t **calls);
-extern _Thread_local bool madi_polls_are_dear; /* true if a poll of this kernel thread did more than read memory */
+extern MADI_THREAD_LOCAL bool madi_polls_are_dear; /* true if a poll of this kernel thread did more than read memory */
 /* Return a source like *calls of madi_server_poll, without polling.  Sources that other threads poll are included. */
 madi_source_t *madi_server_calls(void);
 void madi_server_calls_run(madi_source_t *source);
@@ -129,12 +129,12 @@ bool madi_yield_was_slow(int64_t before, int64_t after, int64_t slow, int64_t *b
 /* ---- waiter.c --------------------------------------------------------------------------------------------------- */
 
 /* true if this kernel thread has woken a thread that runs on another kernel thread */
-extern _Thread_local bool madi_woke_other;
+extern MADI_THREAD_LOCAL bool madi_woke_other;
 
 /* ---- progress_thread.c ------------------------------------------------------------------------------------------ */
 
 /* True on the progress thread, which need not be woken if it is itself the leader that is about to sleep. */
-extern _Thread_local bool madi_is_progress_thread;
+extern MADI_THREAD_LOCAL bool madi_is_progress_thread;
 /* Record that a kernel thread begins to wait, and so makes progress.  Return the number of waiting kernel threads. */
 int madi_progress_enter(void);
 /* Record that a kernel thread stops waiting.  returns: this thread, or another one, is likely to wait again soon. */

@@ -50,7 +50,7 @@
 #include <string.h>
 #include <unistd.h>
 
-_Thread_local bool madi_is_progress_thread;
+MADI_THREAD_LOCAL bool madi_is_progress_thread;
 _Atomic(int64_t) marceli_progress_left_at;
 
 static struct progress {

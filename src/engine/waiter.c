@@ -15,7 +15,7 @@
 /* waiters of one list that are skipped because they are awake; awake waiters will check for the event soon anyway */
 #define AWAKE_ENOUGH 1000
 
-_Thread_local bool madi_woke_other;
+MADI_THREAD_LOCAL bool madi_woke_other;
 
 void marceli_waiter_init(marceli_waiter_t *w)
 {

@@ -189,9 +189,8 @@ static MAD_DEV_RARE void dev_look_around(mad_dev_t *dev, unsigned turn)
 /* vain: consecutive calls of this thread that found nothing, on any device.  This number is counted per thread, because a
  * thread that polls several devices, some of them idle, is as busy as the busiest one. vain_since: coarse time in ns of the
  * first call that yielded. */
-#define OF_THREAD static _Thread_local __attribute__((tls_model("initial-exec")))
-OF_THREAD unsigned vain;
-OF_THREAD int64_t vain_since;
+static MADI_THREAD_LOCAL unsigned vain;
+static MADI_THREAD_LOCAL int64_t vain_since;
 
 /* Yield or sleep, so that other processes get the processor.  Yielding alone is not enough: on some kernels, a
  * process that yields and one that sleeps briefly can keep the processor from all others (doc/rationale.md). */
