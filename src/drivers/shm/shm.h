@@ -49,7 +49,7 @@
 #include "core/driver.h"
 
 #define SHM_MAGIC 0x6d6873u
-#define SHM_LAYOUT 9
+#define SHM_LAYOUT 10
 
 #define SHM_CELLS 128 /* a power of two; room for two windows of 64 short messages */
 #define SHM_CELL_DATA 56
@@ -97,6 +97,7 @@ typedef struct shm_half {
     _Alignas(MADI_LINE) _Atomic(uint8_t) freed[SHM_UNITS];
     _Alignas(MADI_LINE) shm_reach_t reach;
     _Atomic(uint32_t) severed;      /* not 0: the sender must stop reading and writing the receiver's memory */
+    _Atomic(uint32_t) n_offers;     /* number of offers that are not free; 0: the sender need not look at them */
     shm_offer_t offers[SHM_OFFERS]; /* offers of posted receives; the sender writes the field `word` too */
     /* written by the sender */
     /* total bytes written of the bodies whose cell was published before they were complete */
@@ -168,6 +169,7 @@ typedef struct shm_link {
     _Alignas(MADI_LINE) shm_half_t *in;
     shm_inbox_t *inbox;
     uint32_t received;
+    uint32_t n_offers;           /* this side's copy of in->n_offers */
     _Atomic(uint32_t) long_loan; /* 1 + first unit of a lent body longer than SHM_CHUNK, then the only loan; 0 if none */
     /* Distance in bytes from the next cell to the line that the sending thread prefetches; 0 after a message was taken.
      * A hint */

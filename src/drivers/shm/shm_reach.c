@@ -151,6 +151,13 @@ void shm_sever(madi_link_t *link)
 #define STATE(word) ((word)&3)
 #define NEXT(word, state) (((word) | 3) + 1 + (state)) /* word for the next use of this place */
 
+/* Show the sender how many offers there are, now that one more (1) or one less (-1) is in use. */
+static void offers_count(shm_link_t *l, int change)
+{
+    l->n_offers += (uint32_t)change;
+    atomic_store_explicit(&l->in->n_offers, l->n_offers, memory_order_relaxed);
+}
+
 int shm_offer(madi_link_t *link, const madi_offer_t *offer)
 {
     shm_link_t *l = (shm_link_t *)link;
@@ -161,6 +168,7 @@ int shm_offer(madi_link_t *link, const madi_offer_t *offer)
             continue;
         o->offer = *offer;
         atomic_store_explicit(&o->word, NEXT(word, SHM_OFFER_OPEN), memory_order_release); /* pairs with shm_claim */
+        offers_count(l, 1);
         return i;
     }
     return -1;
@@ -170,6 +178,7 @@ bool shm_withdraw(madi_link_t *link, int number)
 {
     shm_offer_t *o = &((shm_link_t *)link)->in->offers[number];
     uint32_t word = atomic_load_explicit(&o->word, memory_order_relaxed);
+    offers_count((shm_link_t *)link, -1);
     /* A sender that has claimed the offer no longer touches this word. */
     return STATE(atomic_exchange_explicit(&o->word, NEXT(word, SHM_OFFER_FREE), memory_order_acq_rel)) == SHM_OFFER_OPEN;
 }
@@ -177,6 +186,8 @@ bool shm_withdraw(madi_link_t *link, int number)
 bool shm_claim(madi_link_t *link, madi_offer_t *wanted)
 {
     shm_link_t *l = (shm_link_t *)link;
+    if (!atomic_load_explicit(&l->out->n_offers, memory_order_relaxed)) /* a hint: what it misses is sent in another way */
+        return false;
     for (int i = 0; i < SHM_OFFERS; i++) {
         shm_offer_t *o = &l->out->offers[i];
         uint32_t word = atomic_load_explicit(&o->word, memory_order_acquire); /* pairs with shm_offer */
