@@ -48,7 +48,7 @@ class Attacker:
         self.link.socket.close()
 
     def is_refused(self):
-        return bool(select.select([self.link.socket], [], [], 0)[0])
+        return readable(self.link.socket, 0)
 
     def send(self, bytes_, at, to):
         """Send a fragment, and change the 16 bits at offset `at` of its body to `to` and back, again and again."""

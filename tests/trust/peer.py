@@ -39,6 +39,13 @@ def finish():
     sys.exit(1 if failures else 0)
 
 
+def readable(stream, seconds):
+    """True if there is something to read within these seconds.  (select refuses descriptors from 1024 on.)"""
+    poll = select.poll()
+    poll.register(stream, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
 class Target:
     """A process that uses the library (target.c), driven by lines on its standard input."""
 
@@ -57,7 +64,7 @@ class Target:
 
     def read(self, seconds=0.0):
         """Read the lines that have arrived; return False if there were none within these seconds."""
-        if not select.select([self.process.stdout], [], [], seconds)[0]:
+        if not readable(self.process.stdout, seconds):
             return False
         got = os.read(self.process.stdout.fileno(), 65536)
         if not got:
