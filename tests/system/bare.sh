@@ -132,7 +132,7 @@ build() {
 step_compilers() {
     clone srv/compilers root
     inside 1200 sh -c '. /srv/compilers/tests/packages.sh
-        install_packages $build_packages clang libfabric-dev libfabric-bin git iproute2 procps python3 &&
+        install_packages $build_packages check clang libfabric-dev libfabric-bin git iproute2 procps python3 &&
         cd /srv/compilers && ./autogen.sh' >"$work/packages.log" 2>&1
     check "compilers: the packages" 0 $?
     build gcc
