@@ -169,14 +169,6 @@ START_TEST(put_pieces_are_bounded)
 }
 END_TEST
 
-START_TEST(run_min_follows_costs)
-{
-    madi_costs_t near = {.copy_ps = 45}, far = {.copy_ps = 110}, none = {0};
-    ck_assert_uint_lt(madi_path_run_min(&near), madi_path_run_min(&far));
-    ck_assert_uint_eq(madi_path_run_min(&none), madi_path_run_min(&near));
-}
-END_TEST
-
 START_TEST(tcp_grant_min_follows_costs)
 {
     madi_costs_t at_once = {.tcp_sent_ns = 30, .tcp_granted_ns = 40}, answered = {.tcp_sent_ns = 40, .tcp_granted_ns = 30};
@@ -220,9 +212,9 @@ END_TEST
 Suite *policy_suite(void)
 {
     const TTest *tests[] = {
-        path_follows_the_table,   path_has_one_threshold, packet_is_chosen_below_all_limits, direct_min_follows_costs,
-        put_pieces_are_bounded,   run_min_follows_costs,  tcp_grant_min_follows_costs,       direct_min_is_bounded,
-        path_wait_follows_length, path_has_a_name,
+        path_follows_the_table,   path_has_one_threshold,   packet_is_chosen_below_all_limits,
+        direct_min_follows_costs, put_pieces_are_bounded,   tcp_grant_min_follows_costs,
+        direct_min_is_bounded,    path_wait_follows_length, path_has_a_name,
     };
     return SUITE_OF("policy", tests);
 }

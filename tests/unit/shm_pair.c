@@ -109,7 +109,6 @@ void pair_setup(void)
     for (int i = 0; i < 2; i++) {
         pair_adapters[i].bell = &pair_bells[i];
         pair_adapters[i].cores = 2;
-        pair_adapters[i].cells_max = SHM_CELLS_MAX * SHM_CELL_DATA;
         pair_adapters[i].put = &madi_put_other;
         pair_links[i].peer_bell = &pair_bells[1 - i];
         pair_links[i].attentive = &pair_bells[1 - i].asleep;

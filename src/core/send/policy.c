@@ -85,8 +85,3 @@ size_t madi_path_tcp_grant_min(const madi_costs_t *c)
 {
     return c->tcp_sent_ns && c->tcp_sent_ns <= c->tcp_granted_ns ? MADI_TCP_GRANT_MIN_HOST : MADI_TCP_GRANT_MIN;
 }
-
-size_t madi_path_run_min(const madi_costs_t *c)
-{
-    return c->copy_ps >= MADI_FAR_COPY_PS ? MADI_SHM_RUN_MIN_FAR : MADI_SHM_RUN_MIN;
-}

@@ -138,10 +138,6 @@
 #define MADI_SELF_GRANT_MIN (8 * 1024)
 #define MADI_SHM_GRANT_MIN ((size_t)32 * 1024) /* rationale.md, "From which length on is a block granted?" */
 
-/* shortest body outside of cells (rationale.md, "Which packets lie in the cells themselves?") */
-#define MADI_SHM_RUN_MIN 432
-#define MADI_SHM_RUN_MIN_FAR 560      /* MADI_SHM_RUN_MIN for two cores with MADI_FAR_COPY_PS a byte or more */
-#define MADI_FAR_COPY_PS 80           /* ps a byte of an expensive copy: Xeon 75 to 125, EPYC with a shared L3 45 */
 #define MADI_SHM_CHUNK_MIN (8 * 1024) /* shortest piece of a granted block (rationale.md, "Where do 64 KiB go?") */
 
 /* How bodies are moved through shared memory, by the kind of processor (rationale.md, "How are bytes copied into shared
@@ -279,10 +275,6 @@ size_t madi_put_piece(const madi_put_t *put, size_t len);
 
 /* Return the length from which on a block over TCP within this host waits for a grant. */
 size_t madi_path_tcp_grant_min(const madi_costs_t *costs);
-
-/* Return the length from which on a body is faster in memory of its own than in a ring of cache lines, which the
- * receiver fetches ahead.  This length is greater where a copy between the cores is expensive. */
-size_t madi_path_run_min(const madi_costs_t *costs);
 
 /* Return for how long (ns) a thread spins that waits for len bytes in flight: twice as long as these bytes take on a
  * slow host, but 4 ms at most.  To sleep and to be woken costs more than the rest of a block. */

@@ -94,13 +94,6 @@ static size_t direct_min(const madi_costs_t *costs)
     return min < ANSWER_MAX ? min : ANSWER_MAX;
 }
 
-/* Bytes of the longest packet that is sent in cells. */
-static size_t cells_max(const madi_costs_t *costs)
-{
-    size_t max = sizeof(madi_wire_hdr_t) + madi_path_run_min(costs), most = (size_t)SHM_CELLS_MAX * SHM_CELL_DATA;
-    return max < most ? max : most;
-}
-
 /* Load the costs of this host.  The costs are all zero if they are not known; this lack is logged unless the user has
  * requested it. */
 static madi_costs_t costs_find(void)
@@ -120,7 +113,6 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
     struct stat st;
     madi_costs_t costs = costs_find();
 
-    a->cells_max = cells_max(&costs);
     a->put = madi_put_of_host();
     a->event_fd = a->bell_fd = -1;
     a->cores = (int)sysconf(_SC_NPROCESSORS_ONLN);

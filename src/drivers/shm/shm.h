@@ -53,7 +53,8 @@
 
 #define SHM_CELLS 128 /* a power of two; room for two windows of 64 short messages */
 #define SHM_CELL_DATA 56
-#define SHM_CELLS_MAX 11 /* maximum number of cells of one packet (616 bytes); the number in use depends on the host */
+/* maximum number of cells of one packet: 448 bytes (doc/rationale.md, "Which packets lie in the cells themselves?") */
+#define SHM_CELLS_MAX 8
 #define SHM_UNIT 2048
 #define SHM_UNITS 1536              /* 3 MiB */
 #define SHM_WINDOW_MIN 128          /* units in use initially: 256 KiB */
@@ -200,7 +201,6 @@ typedef struct shm_adapter {
     int bell_seals;   /* seals of this process's bell; a peer's bell must have the same ones, since both run on one kernel */
     int64_t sever_ns; /* ns: maximum wait of the next shm_sever for a peer that claims to write; 0: SHM_SEVER_NS */
     int cores;        /* number of cores of this host */
-    size_t cells_max; /* bytes of the longest packet in cells */
     const madi_put_t *put;
     madi_watch_t event_watch;
     shm_bell_t *bell;

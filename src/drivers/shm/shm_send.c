@@ -168,7 +168,7 @@ static __attribute__((noinline)) madi_sent_t send_gathered(shm_link_t *l, const 
  * with a run takes one cell. */
 static bool takes_run(shm_link_t *l, size_t total)
 {
-    return total > ((const shm_adapter_t *)l->base.adapter)->cells_max ||
+    return total > SHM_CELLS_MAX * SHM_CELL_DATA ||
            (total > SHM_CELL_DATA && !cells_free(l, SHM_CELLS / 2) && shm_run_is_free(l, total - sizeof(madi_wire_hdr_t)));
 }
 
