@@ -8,12 +8,14 @@
 #include "core/conn/tx_pool.h"
 #include "core/connect/gate.h"
 #include "core/driver.h"
+#include "core/link/polled.h"
 #include "core/link/trace.h"
 #include "core/object/gate.h"
 #include "core/object/message.h"
 #include "core/object/request.h"
 #include "core/object/session.h"
 #include "core/object/tx.h"
+#include "core/progress/progress.h"
 #include "core/send/policy.h"
 #include "core/send/send.h"
 #include "core/send/share.h"
@@ -242,9 +244,26 @@ static uint64_t bytes_not_staged(const madi_tx_t *tx)
     return sum;
 }
 
+/* Poll a limited number of times, so that the usual short wait needs no place among the waiting threads. */
+static void end_poll(mad_session_t *session, madi_waitable_t *wait)
+{
+    for (int i = session->spins; i > 0 && !madi_done(wait); i--) {
+        madi_adapter_t *hit = madi_poll_hit(session);
+        /* another thread polls for all, or other threads want to run on this worker; or calls are due, which the wait runs */
+        if (marceli_is_led() || marceli_others_ready() || atomic_load_explicit(&session->has_calls, memory_order_relaxed))
+            return;
+        if (!hit && !atomic_load_explicit(&session->has_work, memory_order_relaxed))
+            continue;
+        madi_lock(&session->lock);
+        madi_progress_after(session, hit ? madi_poll_hit_adapter(session, hit, 1) : 0);
+        madi_unlock(&session->lock);
+    }
+}
+
 static mad_status_t end_wait(madi_tx_t *tx, madi_waitable_t *wait)
 {
     mad_status_t status;
+    end_poll(tx->base.session, wait);
     wait->waiter->expected = madi_path_wait_ns(bytes_not_staged(tx));
     marceli_wait(wait->waiter, wait_is_done, wait, INT64_MAX);
     status = madi_message_status(&tx->base);
