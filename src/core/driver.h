@@ -37,8 +37,8 @@
  *                                                   admits frame_send frame_answer accept describe source_end take
  *                                                   take_short keep_begun get sever offer withdraw drained
  *                                                   acknowledge host_silent moves
- *   tx        the link's tx lock; perhaps also      send send_short packet_room answers returned prepare send_prepared forget put
- *             the session's; any thread, one at a   claim
+ *   tx        the link's tx lock; perhaps also      send send_short packet_room answers returned prepare send_prepared
+ *             the session's; any thread, one at a   forget put claim
  *             time per link
  *   any       any or none; several at once          pure_poll slot_put here network
  *   last      perhaps the session's; no other       link_fini

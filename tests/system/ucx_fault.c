@@ -7,8 +7,8 @@
  *   OLD_UCX=1                           the library is version 1.9
  * CALL is one of: config_read config_modify init worker_create get_address get_efd set_handler arm ep_create ep_close send recv; or
  * comp_send, comp_recv: completions of these operations, which become errors; or ep_error: a call of progress, after
- * SENDS_FIRST sends, in which the endpoint of the last one fails; or damage: before frame FIRST of the handshake, NUMBER damaged copies leave, with ERROR as
- * the seed of the damage.  At the end of the process, one line on standard error has the number of faults, and of
+ * SENDS_FIRST sends, in which the endpoint of the last one fails; or damage: before frame FIRST of the handshake, NUMBER
+ * damaged copies leave, with ERROR as the seed of the damage.  At the end of the process, one line on standard error has the number of faults, and of
  * objects that were left open. */
 #include "core/connect/frames.h"
 #include "drivers/fabric/tag.h"

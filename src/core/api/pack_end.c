@@ -248,10 +248,11 @@ static uint64_t bytes_not_staged(const madi_tx_t *tx)
 static void end_poll(mad_session_t *session, madi_waitable_t *wait)
 {
     for (int i = session->spins; i > 0 && !madi_done(wait); i--) {
-        madi_adapter_t *hit = madi_poll_hit(session);
+        madi_adapter_t *hit;
         /* another thread polls for all, or other threads want to run on this worker; or calls are due, which the wait runs */
         if (marceli_is_led() || marceli_others_ready() || atomic_load_explicit(&session->has_calls, memory_order_relaxed))
             return;
+        hit = madi_poll_hit(session);
         if (!hit && !atomic_load_explicit(&session->has_work, memory_order_relaxed))
             continue;
         madi_lock(&session->lock);

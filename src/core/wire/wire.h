@@ -104,6 +104,8 @@ static inline uint64_t madi_wire_desc(uint64_t len, unsigned kind, unsigned rmod
 #define MADI_WIRE_DESC_KIND(d) ((unsigned)((d) >> 48 & 3))
 #define MADI_WIRE_DESC_RMODE(d) ((unsigned)((d) >> 50 & 1))
 #define MADI_WIRE_DESC_SMODE(d) ((unsigned)((d) >> 51 & 3))
+/* Of RDV_AT.  WAITS: the sender waits, and can move a part of the block.  SHARED: it also asks the receiver to share the
+ * block, because a packet would take longer. */
 #define MADI_WIRE_DESC_WAITS (UINT64_C(1) << 53)
 #define MADI_WIRE_DESC_SHARED (UINT64_C(1) << 56)
 /* Descriptors in MISMATCH only.  NONE: the side of this descriptor has no block with the index in MISMATCH.  ANY: the

@@ -201,7 +201,7 @@ typedef struct shm_adapter {
     int bell_seals;   /* seals of this process's bell; a peer's bell must have the same ones, since both run on one kernel */
     int64_t sever_ns; /* ns: maximum wait of the next shm_sever for a peer that claims to write; 0: SHM_SEVER_NS */
     int cores;        /* number of cores of this host */
-    const madi_put_t *put;
+    const madi_put_t *put; /* how bodies are written into shared memory; constant */
     madi_watch_t event_watch;
     shm_bell_t *bell;
     madi_shared_t bell_shared;
@@ -272,9 +272,9 @@ uint32_t shm_run_take(shm_link_t *link, size_t len); /* allocate a run; return t
 bool shm_run_fits(shm_link_t *link, size_t len);     /* true if a body of this length gets a run; may enlarge the window */
 bool shm_run_is_free(shm_link_t *link, size_t len);  /* like shm_run_fits, but the window stays as it is */
 size_t shm_run_max(shm_link_t *link, size_t want);   /* bytes of the longest free run; the search may stop at `want` */
-bool shm_run_is_back(const shm_link_t *l, uint32_t unit); /* true if the receiver has returned this run */
-void shm_run_drop(shm_link_t *link, uint32_t unit);       /* free a run that was not sent */
-void shm_run_free(shm_link_t *link, uint32_t unit);       /* return a received run to the sender; any thread */
+bool shm_run_is_back(const shm_link_t *link, uint32_t unit); /* true if the receiver has returned this run */
+void shm_run_drop(shm_link_t *link, uint32_t unit);          /* free a run that was not sent */
+void shm_run_free(shm_link_t *link, uint32_t unit);          /* return a received run to the sender; any thread */
 
 /* shm_inbox.c.  The caller holds the session's lock. */
 bool shm_inbox_open(shm_link_t *link);
