@@ -257,6 +257,56 @@ static void test_packers(void)
     mad_exit(a.session);
 }
 
+static void *send_long(void *arg)
+{
+    side_t *side = arg;
+    mad_message_t *message = mad_begin_packing(side->channel, side->peer);
+    mad_pack(message, out, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    CHECK_OK(mad_end_packing(message));
+    return NULL;
+}
+
+/* Send long messages, each from a blocking call.  Return the number of allocations of the last one. */
+static int long_allocations(side_t *a, side_t *b, int n)
+{
+    int before = 0;
+    for (int i = 0; i < n; i++) {
+        pthread_t sender;
+        mad_message_t *message;
+        before = atomic_load(&left);
+        CHECK_EQ(pthread_create(&sender, NULL, send_long, a), 0);
+        if (CHECK_OK(mad_begin_unpacking_within(b->channel, MAD_ANY_SOURCE, WAIT, &message))) {
+            mad_unpack(message, in, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+            CHECK_OK(mad_end_unpacking(message));
+        }
+        pthread_join(sender, NULL);
+    }
+    return before - atomic_load(&left);
+}
+
+/* The structures of a long message are reused: once a few messages have been sent, no more memory is allocated. */
+static void test_long(void)
+{
+    side_t a = {NULL, NULL, 0}, b = {NULL, NULL, 0};
+    atomic_store(&left, -1);
+    if (CHECK_OK(side_open(&a)) && CHECK_OK(side_open(&b)) && CHECK_OK(meet(&a, &b)) && CHECK_OK(meet(&b, &a))) {
+        atomic_store(&left, INT32_MAX);
+        CHECK_EQ(long_allocations(&a, &b, 30), 0);
+        atomic_store(&left, -1);
+    }
+    mad_exit(a.session);
+    mad_exit(b.session);
+}
+
+static void report(const char *name, void (*test)(void))
+{
+    int before = test_failures;
+    test_begin(name, 60);
+    test();
+    test_end();
+    printf("%s %s\n", test_failures == before ? "ok" : "not ok", name);
+}
+
 int main(int argc, char **argv)
 {
     static char *all[] = {"tcp", "shm", "skeleton", "pipes", "self"};
@@ -282,9 +332,8 @@ int main(int argc, char **argv)
         fflush(stdout);
     }
     setenv("MAD_DRIVERS", "self", 1);
-    test_begin("packers", 60);
-    test_packers();
-    test_end();
-    printf("%s no memory for one of many packers\n", test_failures ? "not ok" : "ok");
+    report("no memory for one of many packers", test_packers);
+    setenv("MAD_DRIVERS", "shm", 1);
+    report("long messages reuse their memory", test_long);
     return test_failures ? 1 : 0;
 }

@@ -261,17 +261,35 @@ static void end_poll(mad_session_t *session, madi_waitable_t *wait)
     }
 }
 
+/* Keep a completed message's structure for the connection's next message, unless one is being packed.  Under tx_lock. */
+static void tx_give_back(madi_tx_t *tx)
+{
+    madi_conn_t *conn = tx->conn;
+    bool kept = false;
+    if (!atomic_exchange_explicit(&conn->packing, 1, memory_order_acquire)) {
+        kept = !conn->spare;
+        if (kept) {
+            madi_tx_renew(tx);
+            conn->spare = tx;
+        }
+        packing_release(conn);
+    }
+    if (!kept)
+        madi_tx_free(tx);
+}
+
 static mad_status_t end_wait(madi_tx_t *tx, madi_waitable_t *wait)
 {
+    madi_gate_t *gate = tx->conn->gate;
     mad_status_t status;
     end_poll(tx->base.session, wait);
     wait->waiter->expected = madi_path_wait_ns(bytes_not_staged(tx));
     marceli_wait(wait->waiter, wait_is_done, wait, INT64_MAX);
     status = madi_message_status(&tx->base);
-    /* take and release the lock, to wait until the completing thread no longer uses tx */
-    madi_lock(&tx->conn->gate->tx_lock);
-    madi_unlock(&tx->conn->gate->tx_lock);
-    madi_tx_free(tx);
+    /* the completing thread uses tx until it releases the lock */
+    madi_lock(&gate->tx_lock);
+    tx_give_back(tx);
+    madi_unlock(&gate->tx_lock);
     return status;
 }
 

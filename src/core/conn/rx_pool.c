@@ -27,6 +27,7 @@ madi_rx_msg_t *madi_rx_more(mad_session_t *session)
     if (m)
         m->ring = new;
     new->base.session = session;
+    new->free_block = NULL;
     madi_rx_clear(new);
     atomic_init(&new->used, 1);
     session->rx_ring = new;

@@ -6,11 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-madi_tx_t *madi_tx_new(mad_session_t *session, madi_conn_t *conn)
+static void tx_init(madi_tx_t *tx, mad_session_t *session, madi_conn_t *conn)
 {
-    madi_tx_t *tx = malloc(sizeof *tx);
-    if (!tx)
-        return NULL;
     memset(tx, 0, offsetof(madi_tx_t, small));
     tx->base.kind = MADI_MESSAGE_TX;
     tx->base.session = session;
@@ -18,6 +15,13 @@ madi_tx_t *madi_tx_new(mad_session_t *session, madi_conn_t *conn)
     tx->stage = tx->small;
     tx->stage_cap = sizeof tx->small;
     madi_tx_reset(tx);
+}
+
+madi_tx_t *madi_tx_new(mad_session_t *session, madi_conn_t *conn)
+{
+    madi_tx_t *tx = malloc(sizeof *tx);
+    if (tx)
+        tx_init(tx, session, conn);
     return tx;
 }
 
@@ -41,9 +45,22 @@ void madi_tx_reset_pieces(madi_tx_t *tx)
     madi_tx_reset(tx);
 }
 
+void madi_tx_renew(madi_tx_t *tx)
+{
+    madi_piece_t *pieces = tx->pieces;
+    madi_rdv_send_t *free_block = tx->free_block;
+    uint32_t cap = tx->cap_pieces;
+    free_pieces(tx);
+    tx_init(tx, tx->base.session, tx->conn);
+    tx->pieces = pieces;
+    tx->cap_pieces = cap;
+    tx->free_block = free_block;
+}
+
 void madi_tx_free(madi_tx_t *tx)
 {
     free_pieces(tx);
     free(tx->pieces);
+    free(tx->free_block);
     free(tx);
 }

@@ -85,6 +85,8 @@ struct madi_rx_msg {
     _Atomic(uint8_t) used;              /* the thread that ends the message clears this flag, without a lock */
     _Alignas(16) madi_wire_hdr_t hdr;   /* header of the first packet */
     unsigned char data[MADI_RX_INLINE]; /* body of a packet that is inside the message, directly behind hdr */
+    struct madi_rdv_recv *free_block;   /* memory of a block in one piece that has ended, for the next one, or NULL; under
+                                         * session->lock */
 };
 
 /* Opening and unpacking a short message needs two lines only, since structures in the ring begin at a line. */

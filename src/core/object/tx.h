@@ -54,15 +54,16 @@ struct madi_tx {
     uint32_t next_piece; /* the first piece that has not been sent */
     uint32_t seq;        /* the message's number in its connection */
     uint32_t
-        rdv_pending;   /* number of unfinished rendezvous blocks, plus 1 if the driver holds a packet of a continued block */
-    int64_t began;     /* ns, while tracing: time at which the message was queued */
-    bool may_be_read;  /* true if the peer may read the long block from this process's memory */
-    bool sender_polls; /* the sender polls for the completion, so it can move a part of the long block */
-    bool started;      /* true once the message's first packet was sent */
-    bool ended;        /* the program has ended it */
-    bool queued;       /* true if the message is in conn->queue or conn->deferred */
-    bool all_sent;     /* all packets of the message were sent; announced blocks may be under way */
-    bool flushed;      /* set by the packing thread: progress may be sending the message, so pieces and stage need tx_lock */
+        rdv_pending; /* number of unfinished rendezvous blocks, plus 1 if the driver holds a packet of a continued block */
+    madi_rdv_send_t *free_block; /* memory of a rendezvous block that has ended, for the next one; NULL if none */
+    int64_t began;               /* ns, while tracing: time at which the message was queued */
+    bool may_be_read;            /* true if the peer may read the long block from this process's memory */
+    bool sender_polls;           /* the sender polls for the completion, so it can move a part of the long block */
+    bool started;                /* true once the message's first packet was sent */
+    bool ended;                  /* the program has ended it */
+    bool queued;                 /* true if the message is in conn->queue or conn->deferred */
+    bool all_sent;               /* all packets of the message were sent; announced blocks may be under way */
+    bool flushed; /* set by the packing thread: progress may be sending the message, so pieces and stage need tx_lock */
     /* send: blocks that do not leave in the message's packets; under tx_lock. */
     struct madi_send_tx {
         uint32_t n_held;    /* number of the blocks in rdv_pending that wait for the end of the message */

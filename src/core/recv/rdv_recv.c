@@ -191,6 +191,27 @@ void madi_rdv_abandon(madi_gate_t *gate, uint32_t handle, uint32_t len)
         r->arriving -= len;
 }
 
+/* ---- Memory --------------------------------------------------------------------------------------------------- */
+
+static madi_rdv_recv_t *received_alloc(madi_rx_msg_t *m, int n)
+{
+    madi_rdv_recv_t *r = n == 1 ? m->free_block : NULL;
+    if (r)
+        m->free_block = NULL;
+    else /* faster than calloc, for which glibc does not use the thread's cache */
+        r = malloc(sizeof *r + (size_t)n * sizeof r->pieces[0]);
+    return r;
+}
+
+/* Keep the memory of one block with the message's structure, which is reused. */
+static void received_free(madi_rx_msg_t *m, madi_rdv_recv_t *r)
+{
+    if (m->free_block || r->n != 1)
+        free(r);
+    else
+        m->free_block = r;
+}
+
 /* ---- Granted -------------------------------------------------------------------------------------------------- */
 
 void madi_rdv_recv_done(madi_rdv_recv_t *r)
@@ -218,7 +239,7 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r)
     else
         r->gate->recv->incoming = r->next;
     madi_handle_del(r->gate->session->recv.blocks, r->handle);
-    free(r);
+    received_free(m, r);
     atomic_fetch_sub_explicit(&m->rdv_pending, 1, memory_order_release); /* pairs with end_test */
     if (ended)
         madi_rx_finish(m);
@@ -277,11 +298,11 @@ madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *m, const struct iovec *pieces,
                                    madi_waitable_t *wait, bool granted)
 {
     madi_gate_t *gate = m->conn->gate;
-    /* faster than calloc, for which glibc does not use the thread's cache */
-    madi_rdv_recv_t *r = malloc(sizeof *r + (size_t)n * sizeof *pieces);
+    madi_rdv_recv_t *r = received_alloc(m, n);
     if (!r)
         return NULL;
     memset(r, 0, sizeof *r);
+    r->n = n;
     if (n > 1 && !(r->bounce = malloc(len)))
         goto fail;
     if (granted && !(r->handle = madi_handle_add(gate->session->recv.blocks, r)))
@@ -294,7 +315,6 @@ madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *m, const struct iovec *pieces,
     r->wait = wait;
     if (wait)
         atomic_store_explicit(&wait->done, 0, memory_order_relaxed);
-    r->n = n;
     memcpy(r->pieces, pieces, (size_t)n * sizeof *pieces);
     r->next = gate->recv->incoming;
     if (r->next)
@@ -309,7 +329,7 @@ madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *m, const struct iovec *pieces,
 
 fail:
     free(r->bounce);
-    free(r);
+    received_free(m, r);
     return NULL;
 }
 

@@ -30,6 +30,7 @@ static void rx_ring_free(mad_session_t *session)
         for (madi_rx_block_t *b; (b = m->blocks); free(b))
             m->blocks = b->next;
         free(m->early);
+        free(m->free_block);
         free(m);
         m = next;
     } while (m != session->rx_ring);
