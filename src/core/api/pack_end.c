@@ -309,6 +309,22 @@ static bool failed_before_send(madi_tx_t *tx)
     return status && !tx->flushed && status != MAD_ERR_MISMATCH;
 }
 
+/* True if a block of this length goes into its message's packet, whatever else is under way. */
+static inline bool goes_inside(size_t len, const madi_caps_t *caps)
+{
+    madi_path_limits_t limits = {caps->rdv_min, caps->direct_min, caps->answer_min};
+    return madi_path_is_packet(len, &limits);
+}
+
+/* True unless the last block is so long that it is probably announced: then the message is not tried as one packet. */
+static bool may_be_whole(const madi_tx_t *tx)
+{
+    const madi_conn_t *conn = tx->conn;
+    const madi_piece_t *last = tx->n_pieces ? &tx->pieces[tx->n_pieces - 1] : NULL;
+    return conn->fast_credits &&
+           (!last || last->run || goes_inside(MADI_WIRE_DESC_LEN(last->desc), &conn->link->adapter->caps));
+}
+
 static MADI_COLD mad_status_t end_slow(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;
@@ -322,7 +338,7 @@ static MADI_COLD mad_status_t end_slow(madi_tx_t *tx)
     if (failed_before_send(tx))
         return packing_end_failed(tx);
     madi_lock(&conn->gate->tx_lock);
-    if (!tx->queued && (madi_tx_send_begun(tx) || madi_tx_send_whole(tx))) {
+    if (!tx->queued && (madi_tx_send_begun(tx) || (may_be_whole(tx) && madi_tx_send_whole(tx)))) {
         if (!madi_cont_is_busy(tx)) {
             madi_tx_reset_pieces(tx);
             packing_release(conn);
@@ -359,9 +375,8 @@ static inline __attribute__((always_inline)) bool end_plain(madi_tx_t *tx)
 /* True if a message with a tail goes into one packet, whatever else is under way. */
 static inline bool tail_fits(const madi_tx_t *tx, const madi_caps_t *caps)
 {
-    madi_path_limits_t limits = {caps->rdv_min, caps->direct_min, caps->answer_min};
     size_t len = tx->tail.iov_len;
-    return madi_path_is_packet(len, &limits) && !madi_cont_applies(caps, len) && tx->stage_len + len <= caps->packet_max;
+    return goes_inside(len, caps) && !madi_cont_applies(caps, len) && tx->stage_len + len <= caps->packet_max;
 }
 
 /* Like end_plain, but the bytes of the last block (the tail) are sent from the program's memory. */
