@@ -32,6 +32,7 @@ void madi_connect_session_free(mad_session_t *s)
         free(s->connect->peers[i].lanes);
     }
     free(s->connect->verdicts);
+    free(s->connect->stopped);
     free(s->connect->peers);
     free(s->connect->peer_index);
     free(s->connect);

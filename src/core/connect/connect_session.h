@@ -35,6 +35,9 @@ struct madi_connect_session {
     uint32_t refused_logged;            /* bits: statuses of refused incoming connections that were logged already */
     int64_t hellos_looked;              /* ns: last check of the handshakes' deadlines; 0 if no deadline runs */
     int64_t stopped_looked;             /* ns: last check whether silent peers are stopped */
+    int64_t stopped_took;               /* ns: duration of that check */
+    int64_t stopped_found;              /* ns: last search for stopped processes; 0 if none */
+    struct madi_stopped *stopped;       /* result of that search; NULL if none */
 };
 
 #endif

@@ -13,8 +13,10 @@
 #include "core/object/session.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define STOPPED_AFTER INT64_C(500000000) /* ns without an answer, before this process checks whether the peer is stopped */
+#define STOPPED_REST 20                  /* checks whether peers are stopped take one 20th of the time at most */
 #define STEP INT64_C(250000000)          /* longest time between two checks of deadlines in ns, while there are deadlines */
 
 /* Return when a connecting gate is to be checked, apart from its deadline: when its search continues, or when it connects
@@ -73,33 +75,55 @@ static void deadlines_extend(mad_session_t *s, int64_t ns)
             g->connect->deadline += ns;
 }
 
-/* Postpone the deadline of a handshake if the process at the other end is stopped. */
-static void stopped_check(madi_hello_t *h)
+/* Return the stopped processes of this host, as they were within the last STEP.  NULL if out of memory. */
+static const madi_stopped_t *stopped_now(struct madi_connect_session *c, int64_t now)
 {
+    if (!c->stopped)
+        c->stopped = malloc(sizeof *c->stopped);
+    if (c->stopped && (!c->stopped_found || now - c->stopped_found >= STEP)) {
+        madi_stopped_find(c->stopped);
+        c->stopped_found = now;
+    }
+    return c->stopped;
+}
+
+/* Postpone the deadline of a handshake if the process at the other end is stopped. */
+static void stopped_check(madi_hello_t *h, int64_t now)
+{
+    const madi_stopped_t *stopped;
     if (h->active && !h->connected)
         return;
-    if (!h->looked_behind)
-        h->process = madi_process_behind(h->watch.fd);
-    h->looked_behind = true;
+    if (!h->process)
+        h->process = madi_process_near(h->watch.fd);
+    if (!h->process && (stopped = stopped_now(h->session->connect, now)))
+        h->process = madi_stopped_behind(stopped, h->watch.fd);
     if (h->gate)
         h->gate->connect->process = h->process;
     madi_stopped_postpone(h->process, h->gate, &h->deadline);
 }
 
+/* True if the last check of silent peers was long enough ago.  On a crowded host many processes have silent peers, and each
+ * check examines all processes: then checks become rare, and leave the processors to the peers. */
+static bool stopped_check_is_due(const struct madi_connect_session *c, int64_t now)
+{
+    return now - c->stopped_looked >= STEP && now - c->stopped_looked >= STOPPED_REST * c->stopped_took;
+}
+
 /* Check handshakes that have lasted for a while, so that a stopped peer is logged before the deadline. */
 static void stopped_check_all(mad_session_t *s, int64_t now)
 {
-    s->connect->stopped_looked = now;
     for (madi_hello_t *h = s->connect->hellos; h; h = h->next)
         if (now - h->began >= STOPPED_AFTER)
-            stopped_check(h);
+            stopped_check(h, now);
+    s->connect->stopped_looked = madi_now();
+    s->connect->stopped_took = s->connect->stopped_looked - now;
 }
 
 /* True if the deadline has passed, and was not postponed for a stopped peer. */
 static bool hello_is_expired(madi_hello_t *h, int64_t now)
 {
     if (now >= h->deadline)
-        stopped_check(h);
+        stopped_check(h, now);
     return now >= h->deadline;
 }
 
@@ -138,7 +162,7 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
     bool any = false;
     if (late > STEP)
         deadlines_extend(s, late);
-    if (s->connect->hellos_looked && now - s->connect->stopped_looked >= STEP)
+    if (s->connect->hellos_looked && stopped_check_is_due(s->connect, now))
         stopped_check_all(s, now);
     h = s->connect->hellos;
     while (h) {

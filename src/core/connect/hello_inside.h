@@ -57,9 +57,8 @@ typedef struct madi_hello {
     madi_hello_kind_t expect; /* the kind of frame that is expected next */
     int64_t deadline;
     int64_t began;
-    bool looked_behind; /* `process` was determined, or cannot be determined */
-    pid_t process;      /* process at the other end, if it is on this host; else 0 */
-    uint64_t source;    /* passive: the source of the connection (accept.c) */
+    pid_t process;   /* process at the other end, if it is known; else 0 */
+    uint64_t source; /* passive: the source of the connection (accept.c) */
     madi_transcript_t transcript;
     madi_frame_t header; /* header of the frame that is arriving */
     unsigned char *body; /* body of the incoming frame, once its header is complete */

@@ -10,6 +10,7 @@
 #include "core/object/gate.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,15 +21,15 @@
 char madi_process_stopped(pid_t pid)
 {
     char path[40], text[512], *end, state = 0;
-    FILE *f;
-    size_t n;
+    ssize_t n;
+    int fd;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    f = fopen(path, "re");
-    if (!f)
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
         return 0;
-    n = fread(text, 1, sizeof text - 1, f);
-    fclose(f);
-    text[n] = 0;
+    n = read(fd, text, sizeof text - 1); /* not by stdio: this is read of all processes of a host */
+    close(fd);
+    text[n > 0 ? n : 0] = 0;
     end = strrchr(text, ')'); /* the state follows the name, which may contain any characters */
     if (end && end[1] == ' ')
         state = end[2];
@@ -67,13 +68,13 @@ static unsigned long socket_at(bool is_v6, const char *its, const char *ours)
     return found;
 }
 
-static bool has_socket(const char *pid, const char *link)
+static bool has_socket(pid_t pid, const char *link)
 {
-    char path[300], to[64];
+    char path[40], to[64];
     struct dirent *e;
     bool has = false;
     DIR *d;
-    snprintf(path, sizeof path, "/proc/%s/fd", pid);
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
     d = opendir(path);
     while (d && !has && (e = readdir(d))) {
         ssize_t n = readlinkat(dirfd(d), e->d_name, to, sizeof to - 1);
@@ -85,47 +86,46 @@ static bool has_socket(const char *pid, const char *link)
     return has;
 }
 
-static pid_t owner_of(unsigned long inode)
+void madi_stopped_find(madi_stopped_t *stopped)
 {
-    char link[40];
     struct dirent *e;
-    pid_t pid = 0;
     DIR *d = opendir("/proc");
-    snprintf(link, sizeof link, "socket:[%lu]", inode);
-    while (d && !pid && (e = readdir(d)))
-        if (madi_is_digit(e->d_name[0]) && has_socket(e->d_name, link))
-            pid = (pid_t)strtol(e->d_name, NULL, 10);
+    stopped->n = 0;
+    while (d && stopped->n < MADI_STOPPED_MAX && (e = readdir(d))) {
+        pid_t pid = madi_is_digit(e->d_name[0]) ? (pid_t)strtol(e->d_name, NULL, 10) : 0;
+        if (pid && madi_process_stopped(pid))
+            stopped->pids[stopped->n++] = pid;
+    }
     if (d)
         closedir(d);
-    return pid;
 }
 
-pid_t madi_process_behind(int fd)
+pid_t madi_stopped_behind(const madi_stopped_t *stopped, int fd)
 {
     struct sockaddr_storage its = {0}, ours = {0};
     socklen_t n = sizeof its, m = sizeof ours;
-    char its_text[48], our_text[48];
+    char its_text[48], our_text[48], link[40];
     unsigned long inode;
-    if (getpeername(fd, (struct sockaddr *)&its, &n) || getsockname(fd, (struct sockaddr *)&ours, &m))
-        return 0;
-    if (its.ss_family == AF_UNIX) {
-        struct ucred who;
-        socklen_t size = sizeof who;
-        return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) ? 0 : who.pid;
-    }
-    if (!address_text(&its, its_text) || !address_text(&ours, our_text))
+    if (!stopped->n || getpeername(fd, (struct sockaddr *)&its, &n) || getsockname(fd, (struct sockaddr *)&ours, &m) ||
+        !address_text(&its, its_text) || !address_text(&ours, our_text))
         return 0;
     inode = socket_at(its.ss_family == AF_INET6, its_text, our_text);
-    return inode ? owner_of(inode) : 0;
+    snprintf(link, sizeof link, "socket:[%lu]", inode);
+    for (int i = 0; inode && i < stopped->n; i++)
+        if (has_socket(stopped->pids[i], link))
+            return stopped->pids[i];
+    return 0;
 }
 
 pid_t madi_process_near(int fd)
 {
     struct sockaddr_storage own;
-    socklen_t len = sizeof own;
-    if (getsockname(fd, (struct sockaddr *)&own, &len) || own.ss_family != AF_UNIX)
+    struct ucred who;
+    socklen_t len = sizeof own, size = sizeof who;
+    if (getsockname(fd, (struct sockaddr *)&own, &len) || own.ss_family != AF_UNIX ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size))
         return 0;
-    return madi_process_behind(fd);
+    return who.pid;
 }
 
 void madi_stopped_postpone(pid_t process, madi_gate_t *gate, int64_t *deadline)

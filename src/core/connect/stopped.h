@@ -7,10 +7,21 @@
 
 #include <sys/types.h>
 
-/* Return the process of this host at the other end of a connected socket; 0: on another host, or not known.  Slow for tcp:
- * examines all processes. */
-pid_t madi_process_behind(int fd);
-pid_t madi_process_near(int fd);      /* like madi_process_behind, but returns 0 where the search would be slow */
+/* The stopped processes of this host, as they were found last. */
+#define MADI_STOPPED_MAX 256 /* further ones are not recognized */
+typedef struct madi_stopped {
+    int n;
+    pid_t pids[MADI_STOPPED_MAX];
+} madi_stopped_t;
+
+/* Examine all processes of this host: slow on a host with many. */
+void madi_stopped_find(madi_stopped_t *stopped);
+/* Return which of these processes is at the other end of a tcp connection.  Return 0 if none is, or if the other end has not
+ * accepted the connection yet.  Slow if there are stopped processes: examines all connections, and their descriptors. */
+pid_t madi_stopped_behind(const madi_stopped_t *stopped, int fd);
+
+/* Return the process at the other end of a socket of the family AF_UNIX; 0: a socket of another family. */
+pid_t madi_process_near(int fd);
 char madi_process_stopped(pid_t pid); /* return 'T': stopped by a signal, 't': by a debugger, 0: not stopped, or gone */
 
 /* If the process is stopped, postpone the deadline of a handshake with it, and that of the gate: time for which it is
