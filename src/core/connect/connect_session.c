@@ -33,6 +33,7 @@ void madi_connect_session_free(mad_session_t *s)
     }
     free(s->connect->verdicts);
     free(s->connect->stopped);
+    madi_proof_mac_free(s->connect->mac);
     free(s->connect->peers);
     free(s->connect->peer_index);
     free(s->connect);

@@ -5,6 +5,7 @@
 #define MADI_CONNECT_SESSION_H
 
 #include "core/connect/peer.h"
+#include "core/security/proof.h"
 
 struct madi_hello;
 struct madi_kept_verdict;
@@ -33,6 +34,7 @@ struct madi_connect_session {
     struct madi_kept_verdict *verdicts; /* frames.c: the verdicts that were sent last; NULL if none yet */
     unsigned next_verdict;              /* number of verdicts that were kept so far */
     uint32_t refused_logged;            /* bits: statuses of refused incoming connections that were logged already */
+    madi_proof_mac_t mac;               /* for the proofs of all handshakes; NULL if none yet */
     int64_t hellos_looked;              /* ns: last check of the handshakes' deadlines; 0 if no deadline runs */
     int64_t stopped_looked;             /* ns: last check whether silent peers are stopped */
     int64_t stopped_took;               /* ns: duration of that check */

@@ -43,6 +43,7 @@ madi_hello_t *madi_hello_new(mad_session_t *s, madi_adapter_t *adapter, int fd, 
     h->watch.fd = fd;
     h->watch.ready = madi_hello_ready;
     h->transcript.driver = adapter->driver->name;
+    h->transcript.mac = &s->connect->mac;
     h->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
     h->began = madi_now();
     if (!s->connect->hellos_looked)

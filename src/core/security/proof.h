@@ -43,9 +43,13 @@ typedef struct madi_challenge {
 } madi_challenge_t;
 _Static_assert(sizeof(madi_challenge_t) == 20, "handshake challenge");
 
+typedef struct evp_mac_ctx_st *madi_proof_mac_t; /* what libcrypto needs for proofs */
+void madi_proof_mac_free(madi_proof_mac_t mac);  /* mac may be NULL */
+
 /* The handshake so far, as one side has seen it. */
 typedef struct madi_transcript {
     const char *driver;
+    madi_proof_mac_t *mac;     /* made at the first proof, and kept for others; NULL: not kept */
     unsigned char binding[32]; /* bytes of the channel that the frames go through, as TLS exports them; zero for a plain
                                 * socket */
     struct {
