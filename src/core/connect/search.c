@@ -6,8 +6,9 @@
  *   1 delay later              try
  *   2 delays later                         try            (then 2, 4, 8, ... paths at a time)
  *
- * A wave of paths starts MAD_CONNECT_DELAY after the one before; when a path fails the next one starts at once.  So several
- * unreachable networks cost little more time than one.  Paths are tried in parallel up to the peer's challenge, which shows
+ * A wave of paths starts MAD_CONNECT_DELAY after the one before, or later while this process connects to many peers
+ * (next_wave); when a path fails the next one starts at once.  So several unreachable networks cost little more time than
+ * one.  Paths are tried in parallel up to the peer's challenge, which shows
  * that the process itself answers; the peer has committed nothing by then.  attempt.c chooses the best of the paths that
  * have reached this point, closes the others, and proves the key.  If that path fails, the search goes on with all that have
  * not failed.  Paths over gateways are tried after all others have failed. */
@@ -36,6 +37,9 @@
 #define CUT_AGAIN INT64_C(10000000) /* ns before the first repeated search; each further pause is twice as long */
 /* maximum number of sockets of a session that are being connected at a time; each gate may have one more */
 #define ATTEMPTS_MAX 256
+
+#define BUSY 8   /* attempts to other peers after which a wave starts one MAD_CONNECT_DELAY later */
+#define WAVES 16 /* waves that start within MAD_CONNECT_TIMEOUT at least, if MAD_CONNECT_DELAY allows it */
 
 typedef struct madi_search search_t;
 
@@ -245,6 +249,23 @@ static void search_failed(madi_gate_t *gate)
         madi_gate_down(gate, search_status(gate, any), NULL);
 }
 
+/* Return when the next wave starts.  While there are attempts to many other peers, on a crowded host for instance, answers
+ * come late because processors are busy: more attempts would make them later. */
+static int64_t next_wave(const madi_gate_t *gate)
+{
+    int64_t delay = madi_knob_int(MADI_KNOB_CONNECT_DELAY);
+    int64_t most = madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT) / WAVES;
+    int64_t busy = delay + delay * (gate->session->connect->n_attempts - gate->connect->n_attempts) / BUSY;
+    return madi_deadline(busy < most ? busy : most > delay ? most : delay);
+}
+
+/* Have the next wave start at that time, also while the program computes. */
+static void wave_at(madi_gate_t *gate, int64_t at)
+{
+    gate->connect->search->next_at = at;
+    marceli_accept_entry_call_at(&gate->session->accept_entry, at);
+}
+
 /* Try n more paths, or as many as there are.  When no path is left and no attempt runs, the gate goes down. */
 static void search_more(madi_gate_t *gate, int n)
 {
@@ -265,16 +286,19 @@ static void search_more(madi_gate_t *gate, int n)
     if (!gate->connect->n_attempts)
         return;
     gate->connect->search->next_at = 0;
-    if (!madi_search_waits(gate, true))
-        return;
-    gate->connect->search->next_at = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_DELAY));
-    marceli_accept_entry_call_at(&gate->session->accept_entry,
-                                 gate->connect->search->next_at); /* also while the program computes */
+    if (madi_search_waits(gate, true))
+        wave_at(gate, next_wave(gate));
 }
 
 void madi_search_wave(madi_gate_t *gate)
 {
     int n = gate->connect->search->wave;
+    int64_t patience = gate->connect->deadline - madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT) / 4 * 3;
+    /* a process of this host that an attempt has reached is busy: it would not answer sooner over another path */
+    if (gate->connect->process && madi_now() < patience) {
+        wave_at(gate, patience);
+        return;
+    }
     gate->connect->search->wave = n < ATTEMPTS_MAX ? 2 * n : n;
     search_more(gate, n);
 }
@@ -288,6 +312,7 @@ void madi_search_failed(madi_gate_t *gate, madi_link_t *link, mad_status_t statu
     path_reject(gate, link->adapter, text);
     madi_link_bury(link);
     gate->link = NULL;
+    gate->connect->process = 0;
     /* begin a new search: the peer's own attempt has failed */
     if (!gate->connect->search && !(gate->connect->search = search_new(gate))) {
         madi_gate_down(gate, MAD_ERR_NOMEM, "no memory to look for a way");
