@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -13,8 +14,9 @@
 #include <unistd.h>
 
 #define SWEEP_MAX 512
-#define EARLY ".new" /* suffix of a socket's name until it listens */
-#define EARLY_S 60   /* seconds: a socket that keeps the suffix for longer belongs to a killed process */
+#define LISTENS " 00010000 " /* the flags of a socket that listens, in /proc/net/unix */
+#define EARLY ".new"         /* suffix of a socket's name until it listens */
+#define EARLY_S 60           /* seconds: a socket that keeps the suffix for longer belongs to a killed process */
 
 void madi_unix_dir_default(char *dir, size_t len)
 {
@@ -133,15 +135,46 @@ static bool settled(const char *path, const char *name, char *final, size_t len)
     return !early || (!lstat(path, &st) && time(NULL) - st.st_mtime > EARLY_S);
 }
 
+/* Return the names of the sockets in dir on which processes of this network namespace listen, each between newlines; NULL if
+ * they are not known.  The calling function frees them. */
+static char *names_listened(const char *dir)
+{
+    FILE *f = fopen("/proc/net/unix", "re"), *out;
+    char *names = NULL, *line = NULL, *path;
+    size_t len, room = 0, n = strlen(dir);
+    if (!f)
+        return NULL;
+    out = open_memstream(&names, &len);
+    while (out && getline(&line, &room, f) > 0)
+        if (strstr(line, LISTENS) && (path = strchr(line, '/')) && !strncmp(path, dir, n) && path[n] == '/')
+            fprintf(out, "\n%s", path + n + 1);
+    free(line);
+    fclose(f);
+    if (out)
+        fclose(out);
+    return names;
+}
+
+/* final: the socket's final name; the kernel's list has the temporary one */
+static bool is_listened(const char *names, const char *final)
+{
+    char between[NAME_MAX + sizeof EARLY + 2];
+    snprintf(between, sizeof between, "\n%s" EARLY "\n", final);
+    return names && strstr(names, between);
+}
+
+/* Connecting to a socket shows whether a process listens on it, but wakes that process.  So the kernel's list is asked first,
+ * which lacks the sockets of other network namespaces. */
 void madi_unix_sweep(const char *dir, bool (*suspect)(const char *name))
 {
+    char *listened = names_listened(dir);
     DIR *d = opendir(dir);
     struct dirent *e;
     for (int i = 0; d && i < SWEEP_MAX && (e = readdir(d)); i++) {
         char path[PATH_MAX], final[sizeof e->d_name];
         int fd;
         snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        if (!settled(path, e->d_name, final, sizeof final) || !suspect(final))
+        if (!settled(path, e->d_name, final, sizeof final) || !suspect(final) || is_listened(listened, final))
             continue;
         fd = madi_unix_connect(path);
         if (fd >= 0)
@@ -151,4 +184,5 @@ void madi_unix_sweep(const char *dir, bool (*suspect)(const char *name))
     }
     if (d)
         closedir(d);
+    free(listened);
 }
