@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* All lengths around the limits, in one to four pieces, several times around the ring. */
@@ -110,6 +111,7 @@ START_TEST(ring_body_incomplete_is_not_handed_over)
     madi_link_t *link = &pair_links[1].base;
     madi_foreign_t loan = {0};
     pair_setup();
+    shm_run_max(&pair_links[0], 40 * SHM_UNIT);       /* a window of this size lends bodies */
     ck_assert_int_eq(pair_send(20, 2, 1), MADI_SENT); /* this packet makes the inbox the hot one */
     ck_assert(shm_pure_poll(&pair_adapters[1].base));
     ck_assert_int_eq(pair_poll(), 1);
@@ -271,6 +273,7 @@ START_TEST(take_copies_short_and_lends_long_packets)
     unsigned char packet[sizeof(madi_wire_hdr_t) + MADI_TAKE_MAX];
     unsigned number = 0;
     pair_setup();
+    shm_run_max(&pair_links[0], 40 * SHM_UNIT);
     for (size_t len = 0; len <= 2 * SHM_UNIT; len += len < 100 ? 1 : 111) {
         madi_foreign_t loan = {0};
         ck_assert_ptr_null(shm_take(&pair_adapters[1].base, packet, &loan));
@@ -335,6 +338,47 @@ START_TEST(take_several_short_packets_in_order)
         pair_check_last(len, 2);
         ck_assert_int_eq(shm_take_short(&pair_adapters[1].base, places, PLACE, 40, &link), 1);
     }
+}
+END_TEST
+
+/* A pair uses memory for bodies from its first body on, and first for few of them. */
+START_TEST(ring_grows_with_use)
+{
+    pair_setup();
+    for (unsigned i = 0; i < 3 * SHM_CELLS; i++) {
+        ck_assert_int_eq(pair_send(SHM_CELLS_MAX * SHM_CELL_DATA - sizeof(madi_wire_hdr_t), 2, i), MADI_SENT);
+        ck_assert_int_eq(pair_poll(), 1);
+    }
+    ck_assert_uint_eq(pair_links[0].window, 0);
+    ck_assert_int_eq(pair_send(1000, 2, 1), MADI_SENT);
+    ck_assert_int_eq(pair_poll(), 1);
+    pair_check_last(1000, 1);
+    ck_assert_uint_eq(pair_links[0].window, SHM_WINDOW_FIRST);
+    ck_assert_int_eq(pair_send(SHM_CHUNK, 2, 2), MADI_SENT);
+    ck_assert_int_eq(pair_poll(), 1);
+    pair_check_last(SHM_CHUNK, 2);
+    ck_assert_uint_eq(pair_links[0].window, 4 * SHM_WINDOW_FIRST);
+}
+END_TEST
+
+/* Without memory for a body the link ends, since the body would wait for ever. */
+START_TEST(ring_without_memory_ends_the_link)
+{
+    int fds[2], none = memfd_create("none", 0);
+    char byte;
+    pair_setup();
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    pair_links[0].fd = fds[0];
+    ck_assert_ptr_ne(mmap(shm_out(pair_links[0].out->units[0]), sizeof pair_links[0].out->units, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_FIXED, none, 0),
+                     MAP_FAILED); /* an empty file has no memory */
+    ck_assert_int_eq(pair_send(1000, 2, 1), MADI_AGAIN);
+    ck_assert(atomic_load(&pair_links[0].no_memory));
+    ck_assert_int_eq(recv(fds[1], &byte, 1, MSG_DONTWAIT), 0);
+    ck_assert_int_eq(pair_send(20, 2, 2), MADI_SENT); /* what needs no unit still leaves */
+    close(fds[0]);
+    close(fds[1]);
+    close(none);
 }
 END_TEST
 
@@ -564,6 +608,8 @@ int main(void)
                             ring_long_blocks_wrap_around_earlier,
                             take_copies_short_and_lends_long_packets,
                             take_several_short_packets_in_order,
+                            ring_grows_with_use,
+                            ring_without_memory_ends_the_link,
                             ring_small_bodies_stay_in_the_first_window,
                             ring_dropped_bodies_free_their_blocks,
                             ring_prepared_body_is_sent_later_or_never,

@@ -15,8 +15,8 @@
  *             receiver's processor prefetches past the end of a body, and lines that it holds are expensive to write.
  *
  * Runs are used round robin, not the last one first: lines that have left the private caches are cheaper to write again
- * than lines that the reader still holds.  The number of units in use (the window) depends on the traffic: pairs that
- * exchange small messages touch little memory.
+ * than lines that the reader still holds.  The number of units in use (the window) depends on the traffic: it is 0 up to the
+ * first body, and small bodies use few units.
  *
  * One more memfd per process, its bell, shows all its peers whether it sleeps.  The owner maps it and then seals it, so
  * that no other process can write it.  The halves are not sealed so: each has words of both sides.  A side checks every
@@ -57,13 +57,14 @@
 #define SHM_CELLS_MAX 8
 #define SHM_UNIT 2048
 #define SHM_UNITS 1536              /* 3 MiB */
-#define SHM_WINDOW_MIN 128          /* units in use initially: 256 KiB */
+#define SHM_WINDOW_FIRST 8          /* units in use from the first body on: 16 KiB.  Until then none are in use */
+#define SHM_WINDOW_MIN 128          /* units that each link may use, however many links there are: 256 KiB */
 #define SHM_WINDOW_SHARE (8 * 1536) /* if all links of a process together need more units than this, each link gets fewer */
 #define SHM_LONG (2 << 20)          /* bytes: pieces of blocks from this length on use the first SHM_LONG_UNITS units only */
 /* units; the part of the ring that long blocks use has to be small, because they need the caches (doc/rationale.md) */
 #define SHM_LONG_UNITS 768
 #define SHM_WINDOW_CROWD 1536     /* SHM_WINDOW_SHARE with more peers than cores, since several rings then share a cache */
-#define SHM_WINDOW_SMALL 512      /* bytes: bodies up to this length do not enlarge the window */
+#define SHM_WINDOW_SMALL 512      /* bytes: bodies up to this length enlarge the window to SHM_WINDOW_MIN only */
 #define SHM_CHUNK (32 * 1024)     /* bytes of the longest body that always fits */
 #define SHM_BODY_MAX (260 * 1024) /* bytes of the longest body, sent where messages and answers alternate */
 #define SHM_BODY_SHARE 3          /* a body takes at most a third of the units in use */
@@ -161,11 +162,12 @@ typedef struct shm_link {
     uint32_t reach;                     /* number of leading units that the current packet may use */
     uint32_t last;                      /* first unit of the last run that was taken */
     bool stuck;                         /* true if a packet has found no space; under the tx lock */
-    bool fence;                         /* membarrier does not suffice between these two processes: execute fences */
-    uint8_t used[SHM_UNITS];            /* number of times that a run starting here was filled, modulo 256 */
-    uint8_t length[SHM_UNITS];          /* number of units of the run that starts here */
-    uint8_t back[SHM_UNITS];            /* 1 + the distance in units to the start of its run; 0 if free */
-    int peer_fd;                        /* the peer's event */
+    _Atomic(bool) no_memory;   /* true once a packet had no memory: the socket is shut down, and the link goes down */
+    bool fence;                /* membarrier does not suffice between these two processes: execute fences */
+    uint8_t used[SHM_UNITS];   /* number of times that a run starting here was filled, modulo 256 */
+    uint8_t length[SHM_UNITS]; /* number of units of the run that starts here */
+    uint8_t back[SHM_UNITS];   /* 1 + the distance in units to the start of its run; 0 if free */
+    int peer_fd;               /* the peer's event */
     /* receiving */
     _Alignas(MADI_LINE) shm_half_t *in;
     shm_inbox_t *inbox;
@@ -266,12 +268,14 @@ size_t shm_packet_room(madi_link_t *link, size_t want);
 bool shm_space(shm_link_t *link); /* true if a packet of any length would fit; under the tx lock */
 
 /* shm_run.c */
-bool shm_window_open(shm_link_t *link); /* allocate the first window; false with errno */
+bool shm_window_open(shm_link_t *link); /* allocate the memory before the units; false with errno */
 #define SHM_RUN_NONE UINT32_MAX
 uint32_t shm_run_take(shm_link_t *link, size_t len); /* allocate a run; return the run's first unit, or SHM_RUN_NONE */
 bool shm_run_fits(shm_link_t *link, size_t len);     /* true if a body of this length gets a run; may enlarge the window */
-bool shm_run_is_free(shm_link_t *link, size_t len);  /* like shm_run_fits, but the window stays as it is */
-size_t shm_run_max(shm_link_t *link, size_t want);   /* bytes of the longest free run; the search may stop at `want` */
+/* True if the window has too few units for a body of this length, and could not be enlarged for lack of memory. */
+bool shm_run_never_fits(const shm_link_t *link, size_t len);
+bool shm_run_is_free(shm_link_t *link, size_t len); /* like shm_run_fits, but the window stays as it is */
+size_t shm_run_max(shm_link_t *link, size_t want);  /* bytes of the longest free run; the search may stop at `want` */
 bool shm_run_is_back(const shm_link_t *link, uint32_t unit); /* true if the receiver has returned this run */
 void shm_run_drop(shm_link_t *link, uint32_t unit);          /* free a run that was not sent */
 void shm_run_free(shm_link_t *link, uint32_t unit);          /* return a received run to the sender; any thread */

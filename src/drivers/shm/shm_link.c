@@ -151,7 +151,10 @@ static void shm_socket_ready(madi_watch_t *watch, uint32_t events)
     if (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) {
         if (is_up)
             shm_drain(l); /* deliver packets that the peer sent before it ended */
-        madi_link_down(&l->base, MAD_ERR_PEER, "the process is gone");
+        if (atomic_load_explicit(&l->no_memory, memory_order_relaxed))
+            madi_link_down(&l->base, MAD_ERR_NOMEM, "no shared memory for messages; see the limit of the container");
+        else
+            madi_link_down(&l->base, MAD_ERR_PEER, "the process is gone");
     }
 }
 

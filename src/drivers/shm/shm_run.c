@@ -59,29 +59,31 @@ static uint32_t window_max(const shm_link_t *l)
     return share > SHM_UNITS ? SHM_UNITS : share < SHM_WINDOW_MIN ? SHM_WINDOW_MIN : share & ~1u; /* whole pages */
 }
 
-/* Extend the window to this unit.  Its memory is allocated now, so that a lack of memory is an error here and not a
- * signal later. */
-static bool window_set(shm_link_t *l, uint32_t to)
+/* Allocate the memory from `from` to the unit `to`: a lack of memory is an error here, and not a signal later. */
+static bool populate(shm_link_t *l, void *from, uint32_t to)
 {
-    void *from = l->window ? shm_out(l->out->units[l->window]) : (void *)l->out;
     size_t len = (size_t)((char *)shm_out(l->out->units[to]) - (char *)from);
-    if (madvise(from, len, MADV_POPULATE_WRITE) && errno != EINVAL) /* EINVAL: an older kernel */
-        return false;
-    l->window = to;
-    atomic_store_explicit(&l->out->window, to, memory_order_relaxed);
-    return true;
+    return !madvise(from, len, MADV_POPULATE_WRITE) || errno == EINVAL; /* EINVAL: an older kernel */
 }
 
 bool shm_window_open(shm_link_t *l)
 {
     l->reach = SHM_UNITS;
-    return window_set(l, SHM_WINDOW_MIN);
+    return populate(l, l->out, 0);
 }
 
-static bool window_grow(shm_link_t *l)
+/* Double the window, or extend it so that n units behind `next` are in it; but not beyond the maximum. */
+static bool window_grow(shm_link_t *l, uint32_t n)
 {
-    uint32_t max = window_max(l), to = l->window * 2 < max ? l->window * 2 : max;
-    return to > l->window && window_set(l, to);
+    uint32_t max = window_max(l), to = l->window ? l->window * 2 : SHM_WINDOW_FIRST;
+    while (to < l->next + n)
+        to *= 2;
+    to = to < max ? to : max;
+    if (to <= l->window || !populate(l, shm_out(l->out->units[l->window]), to))
+        return false;
+    l->window = to;
+    atomic_store_explicit(&l->out->window, to, memory_order_relaxed);
+    return true;
 }
 
 /* Return the number of leading units that the current packet may use; allocation wraps around at that unit. */
@@ -90,12 +92,22 @@ static inline uint32_t end_of(const shm_link_t *l)
     return l->reach < l->window ? l->reach : l->window;
 }
 
+/* Extend the window so that n units behind `next` are in it.  Return false if the window is large enough for a body of this
+ * length, or if there is no memory. */
+static bool run_extends(shm_link_t *l, uint32_t n, size_t len)
+{
+    bool enough = (len <= SHM_WINDOW_SMALL && l->window >= SHM_WINDOW_MIN) || end_of(l) == l->reach;
+    return !enough && window_grow(l, n) && l->next + n <= end_of(l);
+}
+
 /* Find the next n free units, round robin.  Runs that the receiver's program keeps lent for long are skipped. */
 static bool run_find(shm_link_t *l, uint32_t n, size_t len)
 {
     uint32_t passed = 0, start, next = l->next, known = l->known;
     while (passed <= end_of(l)) {
-        if (l->next + n > end_of(l) && (len <= SHM_WINDOW_SMALL || end_of(l) == l->reach || !window_grow(l))) {
+        if (l->next + n > end_of(l) && !run_extends(l, n, len)) {
+            if (n > end_of(l))
+                return false;
             passed += l->next < end_of(l) ? end_of(l) - l->next : 0;
             l->next = l->known = 0;
         }
@@ -117,16 +129,26 @@ bool shm_run_is_free(shm_link_t *l, size_t len)
 
 bool shm_run_fits(shm_link_t *l, size_t len)
 {
-    return shm_run_is_free(l, len) || (end_of(l) == l->window && window_grow(l) && shm_run_is_free(l, len));
+    return shm_run_is_free(l, len) || (end_of(l) == l->window && window_grow(l, units_of(len)) && shm_run_is_free(l, len));
+}
+
+bool shm_run_never_fits(const shm_link_t *l, size_t len)
+{
+    return units_of(len) > end_of(l);
+}
+
+static size_t body_max(const shm_link_t *l)
+{
+    uint32_t units = end_of(l) / SHM_BODY_SHARE;
+    return units ? (size_t)(units - 1) * SHM_UNIT : 0;
 }
 
 size_t shm_run_max(shm_link_t *l, size_t want)
 {
-    size_t most;
     l->reach = SHM_UNITS;
-    while ((most = (size_t)(end_of(l) / SHM_BODY_SHARE - 1) * SHM_UNIT) < want && most < SHM_BODY_MAX && window_grow(l))
+    while (body_max(l) < want && body_max(l) < SHM_BODY_MAX && window_grow(l, 0))
         ;
-    return most < SHM_BODY_MAX ? most : SHM_BODY_MAX;
+    return body_max(l) < SHM_BODY_MAX ? body_max(l) : SHM_BODY_MAX;
 }
 
 uint32_t shm_run_take(shm_link_t *l, size_t len)

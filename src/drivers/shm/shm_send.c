@@ -2,6 +2,8 @@
 /* The ring of cells: send. */
 #include "drivers/shm/shm_cell.h"
 
+#include <sys/socket.h>
+
 static inline bool cells_free(shm_link_t *l, uint32_t n)
 {
     if (MADI_LIKELY(l->sent_limit - l->sent >= n))
@@ -29,6 +31,14 @@ static madi_sent_t stuck(shm_link_t *l)
 {
     shm_bell_stuck(l);
     return MADI_AGAIN;
+}
+
+/* Handle a body that has no run.  Without memory for it, it would wait for ever: the end of the socket then ends the link. */
+static madi_sent_t run_missing(shm_link_t *l, size_t len)
+{
+    if (shm_run_never_fits(l, len) && !atomic_exchange_explicit(&l->no_memory, true, memory_order_relaxed))
+        shutdown(l->fd, SHUT_RDWR);
+    return stuck(l);
 }
 
 static const madi_put_t *put_of(const shm_link_t *l)
@@ -113,8 +123,11 @@ static __attribute__((noinline)) madi_sent_t send_run(shm_link_t *l, const struc
     unsigned char *to;
     uint32_t at;
 
-    if (!cells_free(l, 1) || MADI_UNLIKELY((at = shm_run_take(l, len)) == SHM_RUN_NONE))
+    if (!cells_free(l, 1))
         return stuck(l);
+    at = shm_run_take(l, len);
+    if (MADI_UNLIKELY(at == SHM_RUN_NONE))
+        return run_missing(l, len);
     to = shm_out(l->out->units[at]);
     lines_fetch(l, to, len);
     memcpy(shm_out(cell->data), vec[0].iov_base, sizeof(madi_wire_hdr_t));
