@@ -23,7 +23,7 @@ ONE_NETWORK = """networks = { red = { driver = "tcp"; interface = "eth0"; hosts 
 """
 # These directories would be common to all hosts, which would then count as one host.
 MPIRUN = """unset MAD_SHM_DIR TMPDIR
-export OMPI_MCA_plm_rsh_agent="$MADLAB_SSH" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_plm_rsh_agent="$MADLAB_SSH" PRTE_MCA_plm_ssh_agent="$MADLAB_SSH" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 set -- mpirun.openmpi --host %s --oversubscribe --bind-to none -n %d "$@"
 """
 YIELDING = "export OMPI_MCA_mpi_yield_when_idle=1\n"  # all hosts share the processors, which Open MPI cannot know

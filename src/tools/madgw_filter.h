@@ -9,7 +9,8 @@
  *
  * The first refused call of each kind is reported in one line on standard error.  Some calls end the process with code
  * 128 + SIGSYS, because only injected code makes them: execution of a program, change of the user, writing another
- * process's memory.  All other refused calls fail with ENOSYS, openat with EPERM.
+ * process's memory.  A fork of glibc 2.41 ends the process without the line, because it blocks signals meanwhile.  All
+ * other refused calls fail with ENOSYS, openat with EPERM.
  *
  * traces: allow opening files for writing. */
 void madi_filter_install(bool traces);

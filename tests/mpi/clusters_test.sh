@@ -97,7 +97,7 @@ by() {
     plug=$1
     unset FI_PROVIDER MPIR_CVAR_NOLOCAL
     [ "$plug" != mpich ] || export FI_PROVIDER=mad MPIR_CVAR_NOLOCAL=1
-    export OMPI_MCA_plm_rsh_agent="$MADLAB_SSH"
+    export OMPI_MCA_plm_rsh_agent="$MADLAB_SSH" PRTE_MCA_plm_ssh_agent="$MADLAB_SSH" # Open MPI 4 and 5
     export OMPI_MCA_mpi_yield_when_idle=1 # all hosts of the lab share a few cores, which Open MPI cannot know
     export OMPI_MCA_osc=pt2pt # between hosts, Open MPI has no other windows, also not over its own tcp
     if [ "$plug" = btl ]; then

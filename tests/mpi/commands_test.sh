@@ -11,7 +11,8 @@ unset FI_PROVIDER_PATH
 # the identity of root
 mkdir bin && ln -s "$(command -v mpirun.openmpi)" bin/mpirun
 PATH="$dir/bin:$PATH"
-export PATH LD_LIBRARY_PATH="$libs" OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_mad_report=1 OMPI_MCA_pml_mad_report=1 MAD_LOG=info
+export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe # Open MPI 4 and 5
+export PATH LD_LIBRARY_PATH="$libs" OMPI_MCA_btl_mad_report=1 OMPI_MCA_pml_mad_report=1 MAD_LOG=info
 
 cat >program.c <<'END_OF_C'
 #include <mpi.h>

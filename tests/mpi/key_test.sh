@@ -27,7 +27,8 @@ test_single() {
     ofi) with="OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi OMPI_MCA_mtl_ofi_provider_include=mad" ;;
     esac
     # shellcheck disable=SC2086
-    within $limit env $with OMPI_MCA_rmaps_base_oversubscribe=1 ./single >out 2>err
+    within $limit env $with OMPI_MCA_rmaps_base_oversubscribe=1 \
+        PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe ./single >out 2>err
     check "$way: alone: exit code" 0 $?
     check_has "$way: alone: talks to what it has started" "sum 3" out
 }
@@ -111,7 +112,7 @@ END
 if [ -n "$MADLAB_AGENT" ]; then
     cd "$DIR" || exit 1
     plugs=$PLUGS own=$(own_components)
-    export OMPI_MCA_plm_rsh_agent="$MADLAB_SSH" OMPI_MCA_osc=pt2pt
+    export OMPI_MCA_plm_rsh_agent="$MADLAB_SSH" PRTE_MCA_plm_ssh_agent="$MADLAB_SSH" OMPI_MCA_osc=pt2pt
     export OMPI_MCA_mpi_yield_when_idle=1 # both hosts share a few cores, which Open MPI cannot know
     flags="--host n0:2,n1:2 -x FI_PROVIDER_PATH"
     for over in $plugs; do

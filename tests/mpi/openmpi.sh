@@ -25,6 +25,8 @@ mpi_start() {
     cd "$dir" || exit 1
     export MAD_SHM_DIR="$dir/shm" TMPDIR="$dir" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_btl_vader_backing_directory="$dir" # so that killed processes leave nothing in /dev/shm
+    # Open MPI 5 gives our folder to PMIx, too, which warns of each file
+    export PMIX_MCA_mca_base_component_show_load_errors=none
 }
 
 # own_components: prints the folder of Open MPI's own components

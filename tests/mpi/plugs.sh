@@ -30,7 +30,7 @@ mpi() {
     btl) set -- --mca pml ob1 --mca btl mad,self --mca mca_base_component_path "$BUILD/.libs:$own" "$@" ;;
     pml) set -- --mca pml mad --mca mca_base_component_path "$BUILD/.libs:$own" "$@" ;;
     ofi) set -- --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include mad "$@" ;;
-    tcp) set -- --mca pml ob1 --mca btl tcp,self "$@" ;;
+    tcp) set -- --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include lo "$@" ;;
     esac
     # shellcheck disable=SC2086
     within $limit mpirun.openmpi --oversubscribe -np "$n" --mca osc ^ucx $flags "$@" </dev/null
