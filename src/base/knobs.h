@@ -146,6 +146,9 @@
       "more than 16 processes share a core); 0: only when its connection ends") \
     K(FORWARD_DEADLINE, "MAD_FORWARD_DEADLINE", MS, "10000", 0, INT64_C(1) << 40, \
       "milliseconds that a peer behind gateways may be without a path before it is lost") \
+    K(COLL, "MAD_COLL", TEXT, "", 0, 0, \
+      "forms of collective operations, OPERATION=FORM comma-separated, as allreduce=ring, the same in all processes; " \
+      "others, and those that do not fit: by their expected times") \
     K(TRACE, "MAD_TRACE", TEXT, "", 0, 0, \
       "keep a timeline, and write it to files whose names begin with this prefix: PREFIX.HOST.PID.json; empty: no " \
       "timeline") \

@@ -467,15 +467,21 @@ static mad_status_t unknown_peer_status(const mad_session_t *s, mad_peer_t peer)
     return peer >= 0 && peer < s->connect->next_peer ? MAD_ERR_PEER : MAD_ERR_INVAL;
 }
 
-mad_status_t madi_peer_gate(mad_session_t *s, mad_peer_t peer, int lane, madi_gate_t **out)
+mad_status_t madi_peer_know(mad_session_t *s, mad_peer_t peer)
 {
     mad_status_t status = ranks_add(s);
-    madi_gate_t **at;
     if (status)
         return status;
     if (!madi_peer_at(s, peer))
         return unknown_peer_status(s, peer);
-    if (!madi_peer_address(s, peer) && (status = madi_peer_fetch(s, peer)))
+    return madi_peer_address(s, peer) ? MAD_OK : madi_peer_fetch(s, peer);
+}
+
+mad_status_t madi_peer_gate(mad_session_t *s, mad_peer_t peer, int lane, madi_gate_t **out)
+{
+    mad_status_t status = madi_peer_know(s, peer);
+    madi_gate_t **at;
+    if (status)
         return status;
     if (!memcmp(madi_address_uid(madi_peer_address(s, peer)), s->uid, sizeof s->uid))
         lane = 0; /* the peer is this process itself, which needs no network, so lane 0 suffices */

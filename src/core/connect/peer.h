@@ -55,5 +55,7 @@ mad_status_t madi_peer_renumber(mad_session_t *session, mad_peer_t lost, int lan
 mad_status_t madi_peer_add_anew(mad_session_t *session, const unsigned char *address, size_t len, int lane,
                                 mad_peer_t *peer);
 mad_status_t madi_peer_fetch(mad_session_t *session, mad_peer_t peer); /* get a rank's address from the launcher */
+/* Check that there is a peer with this number, and get its address if it is a rank whose address is not known yet. */
+mad_status_t madi_peer_know(mad_session_t *session, mad_peer_t peer);
 
 #endif

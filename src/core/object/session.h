@@ -50,11 +50,13 @@ struct mad_session {
     int n_adapters;
     madi_left_out_t *left_out; /* adapters that could not be opened; NULL if none */
     /* The parts of the folders. */
-    struct madi_conn_session *conn;       /* conn: channels for reuse, the budget of credits */
-    struct madi_connect_session *connect; /* connect: peers, released gates, handshakes */
-    struct madi_memory_session *memory;   /* memory: registered blocks, operations on blocks of peers */
-    struct madi_stats_kept *kept;         /* inspect: counters of released gates; NULL if none */
-    struct madi_session_own *own;         /* session: listening sockets, how threads wait, the end */
+    struct madi_conn_session *conn;            /* conn: channels for reuse, the budget of credits */
+    struct madi_connect_session *connect;      /* connect: peers, released gates, handshakes */
+    struct madi_memory_session *memory;        /* memory: registered blocks, operations on blocks of peers */
+    struct madi_coll_session *coll;            /* coll, which is above the core; NULL before the first group */
+    void (*coll_free)(mad_session_t *session); /* function that frees `coll`; NULL if there is none */
+    struct madi_stats_kept *kept;              /* inspect: counters of released gates; NULL if none */
+    struct madi_session_own *own;              /* session: listening sockets, how threads wait, the end */
     /* link: adapters that are polled, threads that wait.  Embedded, since progress looks at them in each round. */
     struct madi_link_session {
         madi_adapter_t **polled;                       /* adapters that have had a link; read without a lock */

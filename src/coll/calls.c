@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Collective operations: the program's calls. */
+#include "base/knob.h"
+#include "base/log.h"
+#include "coll/coll.h"
+#include "core/api/api.h"
+#include "core/conn/request.h"
+#include "core/driver.h"
+#include "core/link/usable.h"
+
+#include <stdlib.h>
+
+#define BYTES_MAX ((uint64_t)PTRDIFF_MAX) /* most bytes of a buffer */
+#define SCRATCH_KEPT ((size_t)16 << 20)   /* bytes: most memory that an operation keeps for the next one */
+
+/* ---- Begin and end ----------------------------------------------------------------------------------------------- */
+
+/* Take an operation to use again, or make one.  Return NULL if out of memory. */
+static madi_coll_op_t *op_take(struct mad_group *group)
+{
+    madi_coll_op_t *op;
+    madi_lock(&group->coll->lock);
+    op = group->spare;
+    if (op)
+        group->spare = op->next;
+    madi_unlock(&group->coll->lock);
+    if (MADI_UNLIKELY(!op)) {
+        op = calloc(1, sizeof *op);
+        if (!op)
+            return NULL;
+        op->group = group;
+    }
+    if (MADI_UNLIKELY(op->scratch_cap > SCRATCH_KEPT)) {
+        free(op->scratch);
+        op->scratch = NULL;
+        op->scratch_cap = 0;
+    }
+    op->next = NULL;
+    op->running = false;
+    op->pending = 0;
+    op->status = MAD_OK;
+    atomic_store_explicit(&op->done, false, memory_order_relaxed);
+    op->waiter = NULL;
+    op->request = NULL;
+    op->posted = op->n_steps = op->at = 0;
+    op->no_memory = false;
+    return op;
+}
+
+static madi_coll_form_t form_compute(const struct mad_group *group, madi_coll_kind_t kind, uint64_t len, size_t size,
+                                     bool commutes)
+{
+    madi_coll_case_t c = {.kind = kind,
+                          .len = (size_t)len,
+                          .size = size,
+                          .n = group->n,
+                          .hosts = group->places.hosts,
+                          .islands = group->places.islands,
+                          .one_a_host = group->places.hosts == group->n,
+                          .commutes = commutes};
+    return madi_coll_choose(&c, &madi_coll_costs_default, madi_knob_text(MADI_KNOB_COLL));
+}
+
+/* Return the form of an operation.  The last choice for each kind is kept. */
+static madi_coll_form_t form_choose(struct mad_group *group, madi_coll_kind_t kind, uint64_t len,
+                                    const mad_combine_t *combine)
+{
+    madi_coll_chosen_t *last = &group->chosen[kind];
+    bool commutes = !combine || combine->commutes;
+    size_t size = combine ? combine->size : 1;
+    if (MADI_LIKELY(last->form && last->len == len && last->size == size && last->commutes == commutes))
+        return last->form;
+    *last = (madi_coll_chosen_t){
+        .len = len, .size = size, .commutes = commutes, .form = form_compute(group, kind, len, size, commutes)};
+    return last->form;
+}
+
+/* Begin an operation: choose its form.  len: bytes by which it is chosen; check: what all members have to agree about. */
+static mad_status_t op_begin(struct mad_group *group, madi_coll_kind_t kind, uint64_t len, uint32_t check,
+                             const mad_combine_t *combine, madi_coll_op_t **out)
+{
+    mad_status_t status = madi_session_usable(group->coll->session);
+    madi_coll_op_t *op;
+    if (status)
+        return status;
+    if (MADI_UNLIKELY(group->failed))
+        return group->failed;
+    op = op_take(group);
+    if (!op)
+        return MAD_ERR_NOMEM;
+    op->combine = combine ? *combine : (mad_combine_t){.size = 1, .commutes = 1};
+    op->envelope = (madi_coll_envelope_t){.group = group->number,
+                                          .kind = (uint8_t)kind,
+                                          .form = (uint8_t)form_choose(group, kind, len, combine),
+                                          .check = check};
+    *out = op;
+    return MAD_OK;
+}
+
+/* Enter an operation into its group, and carry out steps. */
+static void op_start(madi_coll_op_t *op)
+{
+    struct mad_group *group = op->group;
+    madi_lock(&group->coll->lock);
+    op->envelope.seq = group->seq++;
+    group->coll->n_requests += op->request != NULL;
+    *group->ops_tail = op;
+    group->ops_tail = &op->next;
+    op->running = true;
+    if (MADI_UNLIKELY(op->no_memory))
+        madi_coll_op_fail(op, MAD_ERR_NOMEM);
+    else if (MADI_UNLIKELY(group->failed))
+        madi_coll_op_fail(op, group->failed);
+    madi_coll_run(op);
+}
+
+/* Return the group's operation to its spare ones: it has not begun. */
+static mad_status_t op_give_back(madi_coll_op_t *op, mad_status_t status)
+{
+    madi_lock(&op->group->coll->lock);
+    op->next = op->group->spare;
+    op->group->spare = op;
+    madi_unlock(&op->group->coll->lock);
+    return status;
+}
+
+static MADI_COLD mad_status_t op_go_request(madi_coll_op_t *op, mad_request_t **request)
+{
+    struct mad_group *group = op->group;
+    struct madi_coll_session *coll = group->coll;
+    uint32_t seq = group->seq;
+    mad_request_t *r = madi_request_new(coll->session, true);
+    if (!r)
+        return op_give_back(op, MAD_ERR_NOMEM);
+    op->request = r;
+    op_start(op);
+    if (!madi_request_is_done(r)) {
+        madi_coll_mode(coll);
+        madi_coll_watch(group, seq);
+        madi_request_left(r);
+    }
+    *request = r;
+    return MAD_OK;
+}
+
+/* Carry out an operation whose plan is made.  gets_ahead: true if some members only send. */
+static mad_status_t op_go(madi_coll_op_t *op, bool gets_ahead, mad_request_t **request)
+{
+    struct madi_coll_session *coll = op->group->coll;
+    if (MADI_UNLIKELY(gets_ahead && op->group->seq % MADI_COLL_AHEAD == MADI_COLL_AHEAD - 1)) {
+        madi_coll_wait(op);
+        madi_coll_plan_doubling(op, MADI_COLL_TAG_AHEAD);
+    }
+    if (request)
+        return op_go_request(op, request);
+    if (MADI_UNLIKELY(coll->handled))
+        madi_coll_mode(coll);
+    op_start(op);
+    return madi_coll_op_wait(op);
+}
+
+/* ---- Arguments --------------------------------------------------------------------------------------------------- */
+
+static uint32_t check_of(uint64_t len, int root)
+{
+    return (uint32_t)((len ^ len >> 32) * 2654435761u) ^ (uint32_t)root * 40503u;
+}
+
+static bool buffer_is_good(const void *buf, uint64_t len)
+{
+    return (buf || !len) && len <= BYTES_MAX;
+}
+
+/* True if n blocks of len bytes are a buffer. */
+static bool blocks_are_good(const struct mad_group *group, const void *buf, size_t len)
+{
+    return len <= BYTES_MAX / (uint64_t)group->n && buffer_is_good(buf, len * (uint64_t)group->n);
+}
+
+static bool root_is_good(const struct mad_group *group, int root)
+{
+    return root >= 0 && root < group->n;
+}
+
+static bool combine_is_good(const mad_combine_t *op, size_t count)
+{
+    return op && op->fn && op->size && count <= BYTES_MAX / op->size;
+}
+
+/* True if the blocks of all members lie in a buffer. */
+static bool lens_are_good(const struct mad_group *group, const void *buf, const size_t *lens, const size_t *offsets)
+{
+    if (!lens || !offsets)
+        return false;
+    for (int i = 0; i < group->n; i++)
+        if (!buffer_is_good(buf, lens[i]) || offsets[i] > BYTES_MAX - lens[i])
+            return false;
+    return true;
+}
+
+/* ---- Operations -------------------------------------------------------------------------------------------------- */
+
+mad_status_t mad_group_barrier(mad_group_t *group, mad_request_t **request)
+{
+    madi_coll_op_t *op;
+    mad_status_t status = op_begin(group, MADI_COLL_BARRIER, 0, 0, NULL, &op);
+    if (status)
+        return status;
+    madi_coll_plan_barrier(op, (madi_coll_form_t)op->envelope.form);
+    return op_go(op, false, request);
+}
+
+mad_status_t mad_group_broadcast(mad_group_t *group, int root, void *buf, size_t len, mad_request_t **request)
+{
+    madi_coll_op_t *op;
+    mad_status_t status;
+    if (!root_is_good(group, root) || !buffer_is_good(buf, len))
+        return MAD_ERR_INVAL;
+    status = op_begin(group, MADI_COLL_BROADCAST, len, check_of(len, root), NULL, &op);
+    if (status)
+        return status;
+    madi_coll_plan_broadcast(op, (madi_coll_form_t)op->envelope.form, root, buf, len);
+    return op_go(op, true, request);
+}
+
+mad_status_t mad_group_reduce(mad_group_t *group, int root, const void *from, void *to, size_t count,
+                              const mad_combine_t *op, mad_request_t **request)
+{
+    madi_coll_op_t *o;
+    mad_status_t status;
+    uint64_t len;
+    if (!root_is_good(group, root) || !combine_is_good(op, count))
+        return MAD_ERR_INVAL;
+    len = count * op->size;
+    if (!buffer_is_good(from, len) || (group->index == root && !buffer_is_good(to, len)))
+        return MAD_ERR_INVAL;
+    status = op_begin(group, MADI_COLL_REDUCE, len, check_of(len, root), op, &o);
+    if (status)
+        return status;
+    madi_coll_plan_reduce(o, (madi_coll_form_t)o->envelope.form, root, from, to, len);
+    return op_go(o, true, request);
+}
+
+mad_status_t mad_group_allreduce(mad_group_t *group, const void *from, void *to, size_t count, const mad_combine_t *op,
+                                 mad_request_t **request)
+{
+    madi_coll_op_t *o;
+    mad_status_t status;
+    uint64_t len;
+    if (!combine_is_good(op, count))
+        return MAD_ERR_INVAL;
+    len = count * op->size;
+    if (!buffer_is_good(from, len) || !buffer_is_good(to, len))
+        return MAD_ERR_INVAL;
+    status = op_begin(group, MADI_COLL_ALLREDUCE, len, check_of(len, 0), op, &o);
+    if (status)
+        return status;
+    madi_coll_plan_allreduce(o, (madi_coll_form_t)o->envelope.form, from, to, count);
+    return op_go(o, false, request);
+}
+
+mad_status_t mad_group_reduce_scatter(mad_group_t *group, const void *from, void *to, size_t count, const mad_combine_t *op,
+                                      mad_request_t **request)
+{
+    madi_coll_op_t *o;
+    mad_status_t status;
+    uint64_t len;
+    if (!combine_is_good(op, count))
+        return MAD_ERR_INVAL;
+    len = count * op->size;
+    if (!blocks_are_good(group, from, (size_t)len) || !buffer_is_good(to, len))
+        return MAD_ERR_INVAL;
+    status = op_begin(group, MADI_COLL_REDUCE_SCATTER, len, check_of(len, 0), op, &o);
+    if (status)
+        return status;
+    madi_coll_plan_reduce_scatter(o, (madi_coll_form_t)o->envelope.form, from, to, len);
+    return op_go(o, true, request);
+}
+
+static mad_status_t scan_go(mad_group_t *group, madi_coll_kind_t kind, const void *from, void *to, size_t count,
+                            const mad_combine_t *op, mad_request_t **request)
+{
+    madi_coll_op_t *o;
+    mad_status_t status;
+    uint64_t len;
+    if (!combine_is_good(op, count))
+        return MAD_ERR_INVAL;
+    len = count * op->size;
+    if (!buffer_is_good(from, len) || !buffer_is_good(to, len))
+        return MAD_ERR_INVAL;
+    status = op_begin(group, kind, len, check_of(len, 0), op, &o);
+    if (status)
+        return status;
+    madi_coll_plan_scan(o, kind == MADI_COLL_EXSCAN, from, to, len);
+    return op_go(o, true, request);
+}
+
+mad_status_t mad_group_scan(mad_group_t *group, const void *from, void *to, size_t count, const mad_combine_t *op,
+                            mad_request_t **request)
+{
+    return scan_go(group, MADI_COLL_SCAN, from, to, count, op, request);
+}
+
+mad_status_t mad_group_exscan(mad_group_t *group, const void *from, void *to, size_t count, const mad_combine_t *op,
+                              mad_request_t **request)
+{
+    return scan_go(group, MADI_COLL_EXSCAN, from, to, count, op, request);
+}
+
+mad_status_t mad_group_gather(mad_group_t *group, int root, const void *from, size_t len, void *to, mad_request_t **request)
+{
+    madi_coll_op_t *op;
+    mad_status_t status;
+    if (!root_is_good(group, root) || !buffer_is_good(from, len) ||
+        !blocks_are_good(group, group->index == root ? to : &op, len))
+        return MAD_ERR_INVAL;
+    status = op_begin(group, MADI_COLL_GATHER, len, check_of(len, root), NULL, &op);
+    if (status)
+        return status;
+    madi_coll_plan_gather(op, (madi_coll_form_t)op->envelope.form, root, from, len, to);
+    return op_go(op, true, request);
+}
+
+mad_status_t mad_group_gather_v(mad_group_t *group, int root, const void *from, size_t len, void *to, const size_t *lens,
+                                const size_t *offsets, mad_request_t **request)
+{
+    madi_coll_op_t *op;
+    mad_status_t status;
+    if (!root_is_good(group, root) || !buffer_is_good(from, len) ||
+        (group->index == root && (!lens_are_good(group, to, lens, offsets) || lens[root] != len)))
+        return MAD_ERR_INVAL;
+    status = op_begin(group, MADI_COLL_GATHER_V, 0, check_of(0, root), NULL, &op);
+    if (status)
+        return status;
+    madi_coll_plan_gather_v(op, root, from, len, to, lens, offsets);
+    return op_go(op, true, request);
+}
+
+mad_status_t mad_group_scatter(mad_group_t *group, int root, const void *from, void *to, size_t len, mad_request_t **request)
+{
+    madi_coll_op_t *op;
+    mad_status_t status;
+    if (!root_is_good(group, root) || !buffer_is_good(to, len) ||
+        !blocks_are_good(group, group->index == root ? from : &op, len))
+        return MAD_ERR_INVAL;
+    status = op_begin(group, MADI_COLL_SCATTER, len, check_of(len, root), NULL, &op);
+    if (status)
+        return status;
+    madi_coll_plan_scatter(op, (madi_coll_form_t)op->envelope.form, root, from, to, len);
+    return op_go(op, true, request);
+}
+
+mad_status_t mad_group_scatter_v(mad_group_t *group, int root, const void *from, const size_t *lens, const size_t *offsets,
+                                 void *to, size_t len, mad_request_t **request)
+{
+    madi_coll_op_t *op;
+    mad_status_t status;
+    if (!root_is_good(group, root) || !buffer_is_good(to, len) ||
+        (group->index == root && (!lens_are_good(group, from, lens, offsets) || lens[root] != len)))
+        return MAD_ERR_INVAL;
+    status = op_begin(group, MADI_COLL_SCATTER_V, 0, check_of(0, root), NULL, &op);
+    if (status)
+        return status;
+    madi_coll_plan_scatter_v(op, root, from, lens, offsets, to, len);
+    return op_go(op, true, request);
+}
+
+mad_status_t mad_group_allgather(mad_group_t *group, const void *from, size_t len, void *to, mad_request_t **request)
+{
+    madi_coll_op_t *op;
+    mad_status_t status;
+    if (!buffer_is_good(from, len) || !blocks_are_good(group, to, len))
+        return MAD_ERR_INVAL;
+    status = op_begin(group, MADI_COLL_ALLGATHER, len, check_of(len, 0), NULL, &op);
+    if (status)
+        return status;
+    madi_coll_plan_allgather(op, (madi_coll_form_t)op->envelope.form, from, len, to);
+    return op_go(op, false, request);
+}
+
+mad_status_t mad_group_allgather_v(mad_group_t *group, const void *from, void *to, const size_t *lens, const size_t *offsets,
+                                   mad_request_t **request)
+{
+    madi_coll_op_t *op;
+    mad_status_t status;
+    uint64_t all = 0;
+    if (!lens_are_good(group, to, lens, offsets) || !buffer_is_good(from, lens[group->index]))
+        return MAD_ERR_INVAL;
+    for (int i = 0; i < group->n; i++)
+        all += lens[i];
+    status = op_begin(group, MADI_COLL_ALLGATHER_V, all / (uint64_t)group->n, check_of(all, 0), NULL, &op);
+    if (status)
+        return status;
+    madi_coll_plan_allgather_v(op, (madi_coll_form_t)op->envelope.form, from, to, lens, offsets);
+    return op_go(op, false, request);
+}
+
+mad_status_t mad_group_alltoall(mad_group_t *group, const void *from, void *to, size_t len, mad_request_t **request)
+{
+    madi_coll_op_t *op;
+    mad_status_t status;
+    if (!blocks_are_good(group, from, len) || !blocks_are_good(group, to, len))
+        return MAD_ERR_INVAL;
+    status = op_begin(group, MADI_COLL_ALLTOALL, len, check_of(len, 0), NULL, &op);
+    if (status)
+        return status;
+    madi_coll_plan_alltoall(op, (madi_coll_form_t)op->envelope.form, from, to, len);
+    return op_go(op, false, request);
+}
+
+mad_status_t mad_group_alltoall_v(mad_group_t *group, const void *from, const size_t *from_lens, const size_t *from_offsets,
+                                  void *to, const size_t *to_lens, const size_t *to_offsets, mad_request_t **request)
+{
+    bool in_place = from == to && to;
+    madi_coll_op_t *op;
+    mad_status_t status;
+    if (!lens_are_good(group, to, to_lens, to_offsets) ||
+        (!in_place &&
+         (!lens_are_good(group, from, from_lens, from_offsets) || from_lens[group->index] != to_lens[group->index])))
+        return MAD_ERR_INVAL;
+    status = op_begin(group, MADI_COLL_ALLTOALL_V, 0, 0, NULL, &op);
+    if (status)
+        return status;
+    madi_coll_plan_alltoall_v(op, from, from_lens, from_offsets, to, to_lens, to_offsets);
+    return op_go(op, false, request);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Collective operations: messages that arrive, for the step that waits for them, or early. */
+#include "base/log.h"
+#include "coll/coll.h"
+#include "core/connect/gate.h"
+#include "core/connect/peer.h"
+#include "core/driver.h"
+#include "core/object/channel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* End the connection to a peer that has broken the rules of this channel.  Called without locks. */
+static void peer_hang_up_coll(struct madi_coll_session *coll, mad_peer_t peer, const char *text)
+{
+    mad_session_t *session = coll->session;
+    madi_gate_t *gate;
+    madi_lock(&session->lock);
+    gate = madi_peer_gate_find(session, peer, coll->channel->lane);
+    if (gate)
+        madi_gate_down(gate, MAD_ERR_PROTOCOL, text);
+    madi_unlock(&session->lock);
+}
+
+/* ---- Early messages ---------------------------------------------------------------------------------------------- */
+
+/* Keep a message whose step has not begun.  Return false if there are too many.  Under coll->lock. */
+static bool early_keep(struct madi_coll_session *coll, struct mad_group *group, const madi_coll_early_t *head,
+                       const void *bytes)
+{
+    madi_coll_early_t *early;
+    if (coll->n_early >= MADI_COLL_EARLY_MAX || coll->early_bytes + head->len > MADI_COLL_EARLY_BYTES ||
+        !(early = malloc(sizeof *early + head->len)))
+        return false;
+    *early = *head;
+    early->next = NULL;
+    if (head->len)
+        memcpy(early->bytes, bytes, head->len);
+    coll->n_early++;
+    coll->early_bytes += head->len;
+    if (group) {
+        *group->early_tail = early;
+        group->early_tail = &early->next;
+    } else {
+        early->next = coll->strange;
+        coll->strange = early;
+    }
+    return true;
+}
+
+madi_coll_early_t *madi_coll_early_take(struct mad_group *group, const madi_coll_op_t *op, const madi_coll_step_t *step)
+{
+    for (madi_coll_early_t **p = &group->early; *p; p = &(*p)->next) {
+        madi_coll_early_t *early = *p;
+        if (early->envelope.seq != op->envelope.seq || early->envelope.tag != step->tag ||
+            early->peer != group->peers[step->member])
+            continue;
+        *p = early->next;
+        if (group->early_tail == &early->next)
+            group->early_tail = p;
+        group->coll->n_early--;
+        group->coll->early_bytes -= early->len;
+        return early;
+    }
+    return NULL;
+}
+
+void madi_coll_early_free(madi_coll_early_t *early)
+{
+    if (early->message)
+        mad_message_drop(early->message);
+    free(early);
+}
+
+void madi_coll_early_adopt(struct mad_group *group)
+{
+    for (madi_coll_early_t **p = &group->coll->strange; *p;) {
+        madi_coll_early_t *early = *p;
+        if (early->envelope.group != group->number) {
+            p = &early->next;
+            continue;
+        }
+        *p = early->next;
+        if (early->envelope.kind == MADI_COLL_ABORT && !group->failed) {
+            group->failed = MAD_ERR_PEER;
+            group->told = true;
+        }
+        early->next = group->early; /* the order is free: messages are found by their envelopes */
+        if (!group->early)
+            group->early_tail = &early->next;
+        group->early = early;
+    }
+}
+
+/* ---- Messages ---------------------------------------------------------------------------------------------------- */
+
+bool madi_coll_alike(const madi_coll_op_t *op, const madi_coll_envelope_t *e, mad_peer_t peer)
+{
+    const madi_coll_envelope_t *own = &op->envelope;
+    unsigned form = e->form & MADI_COLL_FORM;
+    if (MADI_LIKELY(e->kind == own->kind && form == own->form && e->check == own->check))
+        return true;
+    madi_log(MADI_LOG_ERROR, "coll",
+             "group %u, operation %u: members disagree: peer %d calls %s (form %s), this process %s (form %s)%s", own->group,
+             own->seq, peer, madi_coll_kind_name(e->kind), madi_coll_form_name(form), madi_coll_kind_name(own->kind),
+             madi_coll_form_name(own->form),
+             e->kind == own->kind && form == own->form ? ", with another length or root"
+             : e->kind == own->kind                    ? ": give all processes the same MAD_COLL"
+                                                       : "");
+    return false;
+}
+
+void madi_coll_long_receive(madi_coll_op_t *op, const madi_coll_step_t *step, mad_message_t *message)
+{
+    mad_request_t *request;
+    mad_status_t status;
+    mad_unpack(message, step->to, (size_t)step->len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = mad_end_unpacking_request(message, &request);
+    if (status)
+        madi_coll_message_done(op, status);
+    else
+        mad_request_detach(request, madi_coll_message_done, op);
+}
+
+static struct mad_group *group_find(const struct madi_coll_session *coll, uint32_t number)
+{
+    struct mad_group *group = coll->groups;
+    while (group && group->number != number)
+        group = group->next;
+    return group;
+}
+
+madi_coll_op_t *madi_coll_op_find(const struct mad_group *group, uint32_t seq)
+{
+    madi_coll_op_t *op = group->ops;
+    while (op && op->envelope.seq != seq)
+        op = op->next;
+    return op;
+}
+
+/* Handle the failure of a member's operation.  Under coll->lock; return true if operations have failed here. */
+static bool abort_arrived(struct mad_group *group, const madi_coll_envelope_t *e, mad_peer_t peer)
+{
+    int member = 0;
+    mad_status_t status = e->check == MAD_ERR_MISMATCH || e->check == MAD_ERR_NOMEM ? (mad_status_t)e->check : MAD_ERR_PEER;
+    while (member < group->n && group->peers[member] != peer)
+        member++;
+    if (member == group->n || member == group->index)
+        return false;
+    if (!group->failed)
+        madi_log(MADI_LOG_WARN, "coll", "group %u: peer %d reports that its operation %u has failed: %s", group->number,
+                 peer, e->seq, mad_status_text(status));
+    group->told = true;
+    for (madi_coll_op_t *op = group->ops; op; op = op->next)
+        if ((int32_t)(op->envelope.seq - e->seq) >= 0)
+            madi_coll_op_fail(op, status);
+    if (!group->failed)
+        group->failed = status;
+    return true;
+}
+
+/* Deliver a message to the step that waits for it.  Called under coll->lock, which is released.  Return true if `message` is
+ * taken. */
+static bool step_deliver(madi_coll_op_t *op, madi_coll_step_t *step, const madi_coll_envelope_t *e, mad_message_t *message,
+                         const void *bytes, size_t len)
+{
+    struct madi_coll_session *coll = op->group->coll;
+    if (e->form & MADI_COLL_FOLLOWS && message) {
+        madi_unlock(&coll->lock);
+        madi_coll_long_receive(op, step, message);
+        return true;
+    }
+    op->pending--;
+    if (MADI_UNLIKELY(len != step->len)) {
+        madi_log(MADI_LOG_ERROR, "coll", "group %u, operation %u (%s): member %d sends %zu bytes, not %llu", e->group,
+                 e->seq, madi_coll_kind_name(e->kind), step->member, len, (unsigned long long)step->len);
+        madi_coll_op_fail(op, MAD_ERR_MISMATCH);
+    } else {
+        madi_copy(step->to, bytes, len);
+    }
+    if (op->pending || op->running) {
+        madi_unlock(&coll->lock);
+    } else {
+        op->running = true;
+        madi_coll_run(op);
+    }
+    return false;
+}
+
+bool madi_coll_arrived(struct madi_coll_session *coll, mad_peer_t peer, mad_message_t *message, const void *base, size_t len)
+{
+    madi_coll_early_t head = {.peer = peer, .len = len - sizeof head.envelope};
+    const unsigned char *bytes = (const unsigned char *)base + sizeof head.envelope;
+    madi_coll_envelope_t *e = &head.envelope;
+    madi_coll_step_t *step;
+    struct mad_group *group;
+    madi_coll_op_t *op = NULL;
+    bool kept, failed = false;
+
+    if (MADI_UNLIKELY(len < sizeof *e || head.len > MADI_COLL_EAGER)) {
+        peer_hang_up_coll(coll, peer, "a message of a collective operation that is none");
+        return false;
+    }
+    memcpy(e, base, sizeof *e);
+    madi_lock(&coll->lock);
+    group = group_find(coll, e->group);
+    if (MADI_LIKELY(group && (op = madi_coll_op_find(group, e->seq)) && e->kind != MADI_COLL_ABORT)) {
+        if (MADI_UNLIKELY(!madi_coll_alike(op, e, peer))) {
+            madi_coll_op_fail(op, MAD_ERR_MISMATCH);
+            failed = true;
+        } else if ((step = madi_coll_posted_take(op, peer, e->tag))) {
+            return step_deliver(op, step, e, message, bytes, head.len);
+        }
+    } else if (group && e->kind == MADI_COLL_ABORT) {
+        failed = abort_arrived(group, e, peer);
+    }
+    if (group && (failed || group->failed || (int32_t)(e->seq - group->seq) < 0) && !(op && !op->status)) {
+        madi_unlock(&coll->lock); /* nobody waits for the message any more */
+        if (failed)
+            madi_coll_run_failed(coll);
+        return false;
+    }
+    if (e->form & MADI_COLL_FOLLOWS)
+        head.message = message;
+    kept = early_keep(coll, group, &head, bytes);
+    madi_unlock(&coll->lock);
+    if (!kept)
+        peer_hang_up_coll(coll, peer, "no room for early messages of collective operations");
+    return kept && head.message;
+}
+
+mad_handled_t madi_coll_handler(mad_channel_t *channel, mad_message_t *message, void *arg)
+{
+    struct madi_coll_session *coll = arg;
+    const void *base;
+    size_t len;
+    (void)channel;
+    if (mad_unpack_borrow(message, &base, &len)) {
+        peer_hang_up_coll(coll, mad_message_peer(message), "a message of a collective operation without its envelope");
+        return MAD_CONSUMED;
+    }
+    return madi_coll_arrived(coll, mad_message_peer(message), message, base, len) ? MAD_PARKED : MAD_CONSUMED;
+}
