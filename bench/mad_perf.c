@@ -8,10 +8,10 @@
 
 #include "perf.h"
 
-static const perf_test_t *const tests[] = {&perf_pingpong, &perf_bandwidth, &perf_bidir, &perf_rate,      &perf_manytoone,
-                                           &perf_modes,    &perf_mixed,     &perf_ring,  &perf_idle,      &perf_overlap,
-                                           &perf_streams,  &perf_beside,    &perf_cond,  &perf_outside,   &perf_fresh,
-                                           &perf_written,  &perf_put,       &perf_get,   &perf_fetch_add, &perf_put_back};
+static const perf_test_t *const tests[] = {
+    &perf_pingpong, &perf_bandwidth, &perf_bidir,   &perf_rate,    &perf_manytoone, &perf_modes,    &perf_mixed,
+    &perf_ring,     &perf_idle,      &perf_overlap, &perf_streams, &perf_beside,    &perf_cond,     &perf_outside,
+    &perf_fresh,    &perf_written,   &perf_put,     &perf_get,     &perf_fetch_add, &perf_put_back, &perf_coll};
 #define N_TESTS (sizeof tests / sizeof *tests)
 
 static void help(void)
@@ -22,7 +22,7 @@ static void help(void)
          "                rate: [--form request|blocking|call|callback] [--receive open|posted|unexpected] [--ways "
          "one|both]\n"
          "       mad_perf --version\n"
-         "Start two processes (one for --driver self, any number for many-to-one and ring):\n"
+         "Start two processes (one for --driver self, any number for coll, many-to-one and ring):\n"
          "    madrun -n 2 mad_perf pingpong --driver shm --sizes 8,1K,65536 --json\n"
          "LIST: sizes in bytes, suffixes K, M, G of 1024; A-B doubles from A to B.  Times are one way, in microseconds.\n"
          "Tests:");

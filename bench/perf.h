@@ -37,7 +37,7 @@ typedef struct perf_test {
 
 extern const perf_test_t perf_pingpong, perf_bandwidth, perf_bidir, perf_rate, perf_manytoone, perf_modes, perf_mixed,
     perf_ring, perf_idle, perf_overlap, perf_streams, perf_beside, perf_cond, perf_outside, perf_fresh, perf_written,
-    perf_put, perf_get, perf_fetch_add, perf_put_back;
+    perf_put, perf_get, perf_fetch_add, perf_put_back, perf_coll;
 
 /* Send or receive a message of one block of p->size bytes in the current modes.  0, or -1 after one line on stderr. */
 int perf_send(perf_t *p, int peer, const void *buf, size_t len);
