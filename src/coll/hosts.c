@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collective operations: on which hosts and islands the members of a group are.
  *
- * Members are on one host if they can share memory.  Hosts are on one island if networks connect them without a gateway.  Both
- * follow from the members' addresses, which are the same at all members, so that all see the same places. */
+ * Members are on one host if they can share memory.  Hosts are on one island if all of them have a network in common; so
+ * between two islands there may be gateways only.  Both follow from the members' addresses, which are the same at all members,
+ * so that all see the same places. */
 #include "base/host.h"
 #include "coll/coll.h"
 #include "core/connect/peer.h"
@@ -12,98 +13,91 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A network of the group's members. */
-typedef struct network_of_group {
-    uint64_t hash; /* of the driver's and the network's names */
-    int first;     /* a member that has the network */
-} network_of_group_t;
+#define NETWORKS 16 /* networks of a host that are looked at */
+
+/* Hashes of networks' names. */
+typedef struct network_set {
+    int n;
+    uint64_t hash[NETWORKS];
+} network_set_t;
 
 typedef struct finding {
     madi_coll_places_t *places;
-    network_of_group_t *networks;
-    int n_networks, cap;
-    int *joined; /* union-find of members: a member of the same island */
+    uint64_t *memory;       /* of each host: the network of its shared memory; 0: none */
+    network_set_t *islands; /* of each island: the networks that all of its hosts have */
 } finding_t;
 
-static int joined_root(const finding_t *f, int member)
+static uint64_t entry_hash(const madi_address_entry_t *e)
 {
-    while (f->joined[member] != member)
-        member = f->joined[member] = f->joined[f->joined[member]];
-    return member;
+    uint64_t hash = madi_hash(MADI_HASH_START, e->driver, strlen(e->driver) + 1);
+    return madi_hash(hash, e->network, strlen(e->network));
 }
 
-static void join(const finding_t *f, int a, int b)
-{
-    a = joined_root(f, a);
-    b = joined_root(f, b);
-    f->joined[a > b ? a : b] = a < b ? a : b;
-}
-
-/* Return the first member with this network; the given member if there is none, or -1 if out of memory. */
-static int network_first(finding_t *f, uint64_t hash, int member)
-{
-    for (int i = 0; i < f->n_networks; i++)
-        if (f->networks[i].hash == hash)
-            return f->networks[i].first;
-    if (f->n_networks == f->cap) {
-        int cap = f->cap ? 2 * f->cap : 16;
-        network_of_group_t *networks = realloc(f->networks, (size_t)cap * sizeof *networks);
-        if (!networks)
-            return -1;
-        f->networks = networks;
-        f->cap = cap;
-    }
-    f->networks[f->n_networks++] = (network_of_group_t){hash, member};
-    return member;
-}
-
-static bool entry_is_memory(const madi_address_entry_t *e)
-{
-    return !strcmp(e->driver, "shm");
-}
-
-static bool entry_is_network(const madi_address_entry_t *e)
-{
-    return strcmp(e->driver, "virtual") != 0 && strcmp(e->driver, "self") != 0;
-}
-
-/* Find a member's networks in its address.  Return false if out of memory. */
-static bool member_find(finding_t *f, const unsigned char *address, int member)
+/* Read the networks of a process from its address. */
+static void networks_read(const unsigned char *address, uint64_t *memory, network_set_t *set)
 {
     madi_address_entry_t e;
     size_t at = 0;
-    f->joined[member] = member;
-    f->places->host[member] = member;
+    *memory = 0;
+    set->n = 0;
     while (address && madi_address_next(address, &at, &e)) {
-        uint64_t hash = madi_hash(MADI_HASH_START, e.driver, strlen(e.driver) + 1);
-        int first;
-        if (!entry_is_network(&e))
-            continue;
-        first = network_first(f, madi_hash(hash, e.network, strlen(e.network)), member);
-        if (first < 0)
-            return false;
-        if (entry_is_memory(&e))
-            f->places->host[member] = f->places->host[first];
-        join(f, first, member);
+        if (!strcmp(e.driver, "shm"))
+            *memory = entry_hash(&e);
+        else if (strcmp(e.driver, "virtual") != 0 && strcmp(e.driver, "self") != 0 && set->n < NETWORKS)
+            set->hash[set->n++] = entry_hash(&e);
     }
-    return true;
 }
 
-/* Number sets by their first members: set[i] is a member of the set, and becomes its number. */
-static int sets_number(int *set, int n, int *first)
+static bool set_has(const network_set_t *set, uint64_t hash)
 {
-    int sets = 0;
-    for (int i = 0; i < n; i++) {
-        int s = 0;
-        while (s < sets && first[s] != set[i])
-            s++;
-        if (s == sets)
-            first[sets++] = set[i];
-        set[i] = s;
-    }
-    return sets;
+    for (int i = 0; i < set->n; i++)
+        if (set->hash[i] == hash)
+            return true;
+    return false;
 }
 
+/* Find the island of a new host.  Its networks in common become those that the host has, too. */
+static int island_find(finding_t *f, const network_set_t *set)
+{
+    madi_coll_places_t *p = f->places;
+    for (int k = 0; k < p->islands; k++) {
+        network_set_t common = {0};
+        for (int i = 0; i < set->n; i++)
+            if (set_has(&f->islands[k], set->hash[i]))
+                common.hash[common.n++] = set->hash[i];
+        if (common.n) {
+            f->islands[k] = common;
+            return k;
+        }
+    }
+    f->islands[p->islands] = *set;
+    return p->islands++;
+}
+
+/* Find the place of a member from its address. */
+static void member_place(finding_t *f, const unsigned char *address, int member)
+{
+    madi_coll_places_t *p = f->places;
+    network_set_t set;
+    uint64_t memory;
+    int host = 0, islands = p->islands;
+    networks_read(address, &memory, &set);
+    while (host < p->hosts && !(memory && f->memory[host] == memory))
+        host++;
+    p->host[member] = host;
+    if (host < p->hosts) {
+        p->island[member] = p->island[p->host_first[host]];
+        return;
+    }
+    p->hosts++;
+    f->memory[host] = memory;
+    p->host_first[host] = member;
+    p->island[member] = island_find(f, &set);
+    if (p->islands > islands)
+        p->island_first[islands] = member;
+}
+
+/* True if the numbers of sets do not fall. */
 static bool sets_contiguous(const int *set, int n)
 {
     for (int i = 1; i < n; i++)
@@ -137,8 +131,8 @@ static mad_status_t members_find(struct mad_group *group, finding_t *f)
         if (i != group->index)
             status = madi_peer_know(session, group->peers[i]);
         address = i == group->index ? session->address : status ? NULL : madi_peer_address(session, group->peers[i]);
-        if (!status && !member_find(f, address, i))
-            status = MAD_ERR_NOMEM;
+        if (!status)
+            member_place(f, address, i);
         madi_unlock(&session->lock);
     }
     return status;
@@ -150,21 +144,17 @@ mad_status_t madi_coll_places_find(struct mad_group *group)
     mad_status_t status = places_new(&group->places, group->n);
     if (!status)
         status = places_new(&group->flat, group->n);
-    f.joined = calloc((size_t)group->n, sizeof *f.joined);
-    if (!f.joined)
+    f.memory = calloc((size_t)group->n, sizeof *f.memory);
+    f.islands = calloc((size_t)group->n, sizeof *f.islands);
+    if (!f.memory || !f.islands)
         status = MAD_ERR_NOMEM;
+    group->places.hosts = group->places.islands = 0;
     if (!status)
         status = members_find(group, &f);
-    if (!status) {
-        madi_coll_places_t *p = &group->places;
-        for (int i = 0; i < p->n; i++)
-            p->island[i] = joined_root(&f, i);
-        p->hosts = sets_number(p->host, p->n, p->host_first);
-        p->islands = sets_number(p->island, p->n, p->island_first);
-        p->contiguous = sets_contiguous(p->host, p->n) && sets_contiguous(p->island, p->n);
-    }
-    free(f.joined);
-    free(f.networks);
+    group->places.contiguous =
+        !status && sets_contiguous(group->places.host, group->n) && sets_contiguous(group->places.island, group->n);
+    free(f.memory);
+    free(f.islands);
     return status;
 }
 

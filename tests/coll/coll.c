@@ -534,7 +534,6 @@ int main(int argc, char **argv)
     }
     mad_exit(session);
     test_end();
-    if (!rank || test_failures)
-        printf("%s: %d failures\n", test, test_failures);
+    printf("%s: %d failures\n", test, test_failures);
     return test_failures != 0;
 }

@@ -57,4 +57,12 @@ done
 for driver in shm tcp; do
     passes "differ, $driver" 4 --env MAD_DRIVERS=self,$driver "$coll" differ
 done
+# One process is killed: all others get an error, and nothing else happens to them.
+for n in 2 3 5; do
+    for driver in shm tcp; do
+        within 120 "$BUILD/madrun" --keep-going -n $n --env MAD_DRIVERS=self,$driver "$coll" killed $((seed + n)) >"$dir/out" 2>&1
+        check "killed, $driver, $n processes: exit code" 137 $?
+        check_lines "killed, $driver, $n processes: the others" $((n - 1)) 'killed: 0 failures' "$dir/out"
+    done
+done
 [ $failures = 0 ]
