@@ -64,8 +64,9 @@ typedef struct mad_combine {
 /* Create a group.  members: n peers, the same processes in the same order at all members; copied.  index: the place of this
  * process, whose entry in members is not read.  number: the same at all members; while a group exists, no other group with a
  * common member may have its number.  Ownership: the caller ends *group with mad_group_free.  Any thread.  May wait (for the
- * launcher, once per rank).  Errors: MAD_ERR_INVAL (n or index is out of range, there is no such peer, or a group here has this
- * number), MAD_ERR_BOOT, MAD_ERR_NOMEM, MAD_ERR_BUSY (the program itself has opened the channel "madeleine.coll"). */
+ * launcher, once per rank).  Errors: MAD_ERR_INVAL (n or index is out of range, there is no such peer, or the
+ * number is in use here); MAD_ERR_BUSY (the program itself has opened the channel "madeleine.coll"); MAD_ERR_BOOT,
+ * MAD_ERR_NOMEM. */
 mad_status_t mad_group_new(mad_session_t *session, const mad_peer_t *members, int n, int index, uint32_t number,
                            mad_group_t **group);
 

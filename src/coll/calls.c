@@ -76,8 +76,8 @@ static madi_coll_form_t form_choose(struct mad_group *group, madi_coll_kind_t ki
 }
 
 /* Begin an operation: choose its form.  len: bytes by which it is chosen; check: what all members have to agree about. */
-static mad_status_t op_begin(struct mad_group *group, madi_coll_kind_t kind, uint64_t len, uint32_t check,
-                             const mad_combine_t *combine, madi_coll_op_t **out)
+static mad_status_t coll_op_begin(struct mad_group *group, madi_coll_kind_t kind, uint64_t len, uint32_t check,
+                                  const mad_combine_t *combine, madi_coll_op_t **out)
 {
     mad_status_t status = madi_session_usable(group->coll->session);
     madi_coll_op_t *op;
@@ -203,7 +203,7 @@ static bool lens_are_good(const struct mad_group *group, const void *buf, const 
 mad_status_t mad_group_barrier(mad_group_t *group, mad_request_t **request)
 {
     madi_coll_op_t *op;
-    mad_status_t status = op_begin(group, MADI_COLL_BARRIER, 0, 0, NULL, &op);
+    mad_status_t status = coll_op_begin(group, MADI_COLL_BARRIER, 0, 0, NULL, &op);
     if (status)
         return status;
     madi_coll_plan_barrier(op, (madi_coll_form_t)op->envelope.form);
@@ -216,7 +216,7 @@ mad_status_t mad_group_broadcast(mad_group_t *group, int root, void *buf, size_t
     mad_status_t status;
     if (!root_is_good(group, root) || !buffer_is_good(buf, len))
         return MAD_ERR_INVAL;
-    status = op_begin(group, MADI_COLL_BROADCAST, len, check_of(len, root), NULL, &op);
+    status = coll_op_begin(group, MADI_COLL_BROADCAST, len, check_of(len, root), NULL, &op);
     if (status)
         return status;
     madi_coll_plan_broadcast(op, (madi_coll_form_t)op->envelope.form, root, buf, len);
@@ -234,7 +234,7 @@ mad_status_t mad_group_reduce(mad_group_t *group, int root, const void *from, vo
     len = count * op->size;
     if (!buffer_is_good(from, len) || (group->index == root && !buffer_is_good(to, len)))
         return MAD_ERR_INVAL;
-    status = op_begin(group, MADI_COLL_REDUCE, len, check_of(len, root), op, &o);
+    status = coll_op_begin(group, MADI_COLL_REDUCE, len, check_of(len, root), op, &o);
     if (status)
         return status;
     madi_coll_plan_reduce(o, (madi_coll_form_t)o->envelope.form, root, from, to, len);
@@ -252,7 +252,7 @@ mad_status_t mad_group_allreduce(mad_group_t *group, const void *from, void *to,
     len = count * op->size;
     if (!buffer_is_good(from, len) || !buffer_is_good(to, len))
         return MAD_ERR_INVAL;
-    status = op_begin(group, MADI_COLL_ALLREDUCE, len, check_of(len, 0), op, &o);
+    status = coll_op_begin(group, MADI_COLL_ALLREDUCE, len, check_of(len, 0), op, &o);
     if (status)
         return status;
     madi_coll_plan_allreduce(o, (madi_coll_form_t)o->envelope.form, from, to, count);
@@ -270,7 +270,7 @@ mad_status_t mad_group_reduce_scatter(mad_group_t *group, const void *from, void
     len = count * op->size;
     if (!blocks_are_good(group, from, (size_t)len) || !buffer_is_good(to, len))
         return MAD_ERR_INVAL;
-    status = op_begin(group, MADI_COLL_REDUCE_SCATTER, len, check_of(len, 0), op, &o);
+    status = coll_op_begin(group, MADI_COLL_REDUCE_SCATTER, len, check_of(len, 0), op, &o);
     if (status)
         return status;
     madi_coll_plan_reduce_scatter(o, (madi_coll_form_t)o->envelope.form, from, to, len);
@@ -288,7 +288,7 @@ static mad_status_t scan_go(mad_group_t *group, madi_coll_kind_t kind, const voi
     len = count * op->size;
     if (!buffer_is_good(from, len) || !buffer_is_good(to, len))
         return MAD_ERR_INVAL;
-    status = op_begin(group, kind, len, check_of(len, 0), op, &o);
+    status = coll_op_begin(group, kind, len, check_of(len, 0), op, &o);
     if (status)
         return status;
     madi_coll_plan_scan(o, kind == MADI_COLL_EXSCAN, from, to, len);
@@ -314,7 +314,7 @@ mad_status_t mad_group_gather(mad_group_t *group, int root, const void *from, si
     if (!root_is_good(group, root) || !buffer_is_good(from, len) ||
         !blocks_are_good(group, group->index == root ? to : &op, len))
         return MAD_ERR_INVAL;
-    status = op_begin(group, MADI_COLL_GATHER, len, check_of(len, root), NULL, &op);
+    status = coll_op_begin(group, MADI_COLL_GATHER, len, check_of(len, root), NULL, &op);
     if (status)
         return status;
     madi_coll_plan_gather(op, (madi_coll_form_t)op->envelope.form, root, from, len, to);
@@ -329,7 +329,7 @@ mad_status_t mad_group_gather_v(mad_group_t *group, int root, const void *from, 
     if (!root_is_good(group, root) || !buffer_is_good(from, len) ||
         (group->index == root && (!lens_are_good(group, to, lens, offsets) || lens[root] != len)))
         return MAD_ERR_INVAL;
-    status = op_begin(group, MADI_COLL_GATHER_V, 0, check_of(0, root), NULL, &op);
+    status = coll_op_begin(group, MADI_COLL_GATHER_V, 0, check_of(0, root), NULL, &op);
     if (status)
         return status;
     madi_coll_plan_gather_v(op, root, from, len, to, lens, offsets);
@@ -343,7 +343,7 @@ mad_status_t mad_group_scatter(mad_group_t *group, int root, const void *from, v
     if (!root_is_good(group, root) || !buffer_is_good(to, len) ||
         !blocks_are_good(group, group->index == root ? from : &op, len))
         return MAD_ERR_INVAL;
-    status = op_begin(group, MADI_COLL_SCATTER, len, check_of(len, root), NULL, &op);
+    status = coll_op_begin(group, MADI_COLL_SCATTER, len, check_of(len, root), NULL, &op);
     if (status)
         return status;
     madi_coll_plan_scatter(op, (madi_coll_form_t)op->envelope.form, root, from, to, len);
@@ -358,7 +358,7 @@ mad_status_t mad_group_scatter_v(mad_group_t *group, int root, const void *from,
     if (!root_is_good(group, root) || !buffer_is_good(to, len) ||
         (group->index == root && (!lens_are_good(group, from, lens, offsets) || lens[root] != len)))
         return MAD_ERR_INVAL;
-    status = op_begin(group, MADI_COLL_SCATTER_V, 0, check_of(0, root), NULL, &op);
+    status = coll_op_begin(group, MADI_COLL_SCATTER_V, 0, check_of(0, root), NULL, &op);
     if (status)
         return status;
     madi_coll_plan_scatter_v(op, root, from, lens, offsets, to, len);
@@ -371,7 +371,7 @@ mad_status_t mad_group_allgather(mad_group_t *group, const void *from, size_t le
     mad_status_t status;
     if (!buffer_is_good(from, len) || !blocks_are_good(group, to, len))
         return MAD_ERR_INVAL;
-    status = op_begin(group, MADI_COLL_ALLGATHER, len, check_of(len, 0), NULL, &op);
+    status = coll_op_begin(group, MADI_COLL_ALLGATHER, len, check_of(len, 0), NULL, &op);
     if (status)
         return status;
     madi_coll_plan_allgather(op, (madi_coll_form_t)op->envelope.form, from, len, to);
@@ -388,7 +388,7 @@ mad_status_t mad_group_allgather_v(mad_group_t *group, const void *from, void *t
         return MAD_ERR_INVAL;
     for (int i = 0; i < group->n; i++)
         all += lens[i];
-    status = op_begin(group, MADI_COLL_ALLGATHER_V, all / (uint64_t)group->n, check_of(all, 0), NULL, &op);
+    status = coll_op_begin(group, MADI_COLL_ALLGATHER_V, all / (uint64_t)group->n, check_of(all, 0), NULL, &op);
     if (status)
         return status;
     madi_coll_plan_allgather_v(op, (madi_coll_form_t)op->envelope.form, from, to, lens, offsets);
@@ -401,7 +401,7 @@ mad_status_t mad_group_alltoall(mad_group_t *group, const void *from, void *to, 
     mad_status_t status;
     if (!blocks_are_good(group, from, len) || !blocks_are_good(group, to, len))
         return MAD_ERR_INVAL;
-    status = op_begin(group, MADI_COLL_ALLTOALL, len, check_of(len, 0), NULL, &op);
+    status = coll_op_begin(group, MADI_COLL_ALLTOALL, len, check_of(len, 0), NULL, &op);
     if (status)
         return status;
     madi_coll_plan_alltoall(op, (madi_coll_form_t)op->envelope.form, from, to, len);
@@ -418,7 +418,7 @@ mad_status_t mad_group_alltoall_v(mad_group_t *group, const void *from, const si
         (!in_place &&
          (!lens_are_good(group, from, from_lens, from_offsets) || from_lens[group->index] != to_lens[group->index])))
         return MAD_ERR_INVAL;
-    status = op_begin(group, MADI_COLL_ALLTOALL_V, 0, 0, NULL, &op);
+    status = coll_op_begin(group, MADI_COLL_ALLTOALL_V, 0, 0, NULL, &op);
     if (status)
         return status;
     madi_coll_plan_alltoall_v(op, from, from_lens, from_offsets, to, to_lens, to_offsets);

@@ -144,13 +144,15 @@ static uint64_t tree_len(const madi_coll_case_t *c)
     }
 }
 
-/* A pipeline takes the time of its longest link for each segment, and the depth of the tree once. */
+/* A pipeline takes the depth of the tree once, and for each further segment the time of its slowest link, where messages
+ * follow each other. */
 static uint64_t pipeline_ns(const madi_coll_case_t *c, const madi_coll_costs_t *costs)
 {
     uint64_t segment = c->len < MADI_COLL_SEGMENT ? c->len : MADI_COLL_SEGMENT;
     uint64_t segments = segment ? (c->len + segment - 1) / segment : 1;
     unsigned children = rounds_of((c->n + c->hosts - 1) / c->hosts);
-    uint64_t one = message_ns(costs, level_of(c), segment) + children * segment * costs->byte_ps[MADI_COLL_HOST] / 2000;
+    uint64_t one = costs->turn_ns[level_of(c)] / 4 + segment * costs->byte_ps[level_of(c)] / 1000 +
+                   children * segment * costs->byte_ps[MADI_COLL_HOST] / 2000;
     return tree_ns(c, costs, segment) + (segments - 1) * one;
 }
 

@@ -51,7 +51,7 @@ typedef enum madi_coll_form {
         MADI_COLL_FORMS /* number of forms, plus 1 */
 } madi_coll_form_t;
 
-/* What the choice depends on; equal at all members of a group. */
+/* Properties of an operation on which the choice depends; equal at all members of a group. */
 typedef struct madi_coll_case {
     madi_coll_kind_t kind;
     size_t len;      /* bytes of one member's contribution, or of the block that is sent to each member */

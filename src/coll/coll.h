@@ -21,8 +21,8 @@
  * Otherwise the threads that wait poll the channel, which is faster, and messages of operations that have not begun here wait
  * in the channel.
  *
- * The part has a lock of its own, coll->lock, which is taken before session->lock and held shortly.  Under coll->lock no public
- * call of the library is made, and no function of the program. */
+ * The part has a lock of its own, coll->lock, which is held shortly.  Under coll->lock no other lock is taken, no public call of
+ * the library is made, and no function of the program. */
 #ifndef MADI_COLL_H
 #define MADI_COLL_H
 
@@ -121,7 +121,7 @@ struct mad_group {
     mad_peer_t peers[];                         /* the members */
 };
 
-/* What is known of a peer.  Under coll->lock. */
+/* State of a peer.  Under coll->lock. */
 typedef struct madi_coll_peer {
     bool watched;      /* a loss of the peer will be reported */
     mad_status_t lost; /* why the peer is lost; MAD_OK if it is not */

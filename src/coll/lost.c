@@ -36,7 +36,7 @@ static madi_coll_peer_t *coll_peer_entry(struct madi_coll_session *coll, mad_pee
 }
 
 /* Fail the operations that wait for a message of a lost peer. */
-static void peer_is_lost(struct madi_coll_session *coll, mad_peer_t peer, mad_status_t status)
+static void coll_peer_lost(struct madi_coll_session *coll, mad_peer_t peer, mad_status_t status)
 {
     madi_coll_peer_t *entry;
     for (int i = 0; i < DRAIN_ROUNDS && !atomic_load_explicit(&coll->session->closing, memory_order_relaxed); i++)
@@ -62,7 +62,7 @@ static void watch_ended(void *arg, mad_status_t status)
 {
     watch_record_t record = *(watch_record_t *)arg;
     free(arg);
-    peer_is_lost(record.coll, record.peer, status ? status : MAD_ERR_PROTOCOL);
+    coll_peer_lost(record.coll, record.peer, status ? status : MAD_ERR_PROTOCOL);
 }
 
 static void watch_begin(struct madi_coll_session *coll, mad_peer_t peer)
@@ -74,7 +74,7 @@ static void watch_begin(struct madi_coll_session *coll, mad_peer_t peer)
     mad_status_t status = record ? mad_message_receive(coll->watch, peer, &block, 1, &request) : MAD_ERR_NOMEM;
     if (status) {
         free(record);
-        peer_is_lost(coll, peer, status);
+        coll_peer_lost(coll, peer, status);
         return;
     }
     *record = (watch_record_t){coll, peer};
@@ -82,7 +82,7 @@ static void watch_begin(struct madi_coll_session *coll, mad_peer_t peer)
 }
 
 /* Collect peers that the operation waits for and that are not watched.  Return their number.  Under coll->lock. */
-static int unwatched(madi_coll_op_t *op, mad_peer_t peers[WATCHED_AT_ONCE])
+static int unwatched_collect(madi_coll_op_t *op, mad_peer_t peers[WATCHED_AT_ONCE])
 {
     struct madi_coll_session *coll = op->group->coll;
     int n = 0;
@@ -106,7 +106,7 @@ void madi_coll_watch(struct mad_group *group, uint32_t seq)
     do {
         madi_lock(&coll->lock);
         op = madi_coll_op_find(group, seq);
-        n = op ? unwatched(op, peers) : 0;
+        n = op ? unwatched_collect(op, peers) : 0;
         madi_unlock(&coll->lock);
         for (int i = 0; i < n; i++)
             watch_begin(coll, peers[i]);

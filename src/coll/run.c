@@ -10,7 +10,7 @@
 
 /* ---- Receives that wait ------------------------------------------------------------------------------------------ */
 
-static void receive_post(madi_coll_op_t *op, uint32_t index)
+static void step_post(madi_coll_op_t *op, uint32_t index)
 {
     op->steps[index].next = op->posted;
     op->posted = index + 1;
@@ -72,7 +72,7 @@ static void step_receive(madi_coll_op_t *op, uint32_t index)
         if (MADI_UNLIKELY(status))
             madi_coll_op_fail(op, status);
         else
-            receive_post(op, index);
+            step_post(op, index);
         return;
     }
     is_long = early->message != NULL;
@@ -155,7 +155,7 @@ static bool steps_advance(madi_coll_op_t *op)
 
 /* ---- Completion -------------------------------------------------------------------------------------------------- */
 
-static void op_unlink(madi_coll_op_t *op)
+static void coll_op_unlink(madi_coll_op_t *op)
 {
     struct mad_group *group = op->group;
     madi_coll_op_t **p = &group->ops;
@@ -176,7 +176,7 @@ static void group_fail_later(const madi_coll_op_t *failed)
 
 /* Complete an operation.  The operation and its group may be freed as soon as the lock is released.  Called under coll->lock,
  * which is released. */
-static void op_complete(madi_coll_op_t *op)
+static void coll_op_complete(madi_coll_op_t *op)
 {
     struct mad_group *group = op->group;
     struct madi_coll_session *coll = group->coll;
@@ -192,7 +192,7 @@ static void op_complete(madi_coll_op_t *op)
     }
     if (MADI_UNLIKELY(failed))
         group_fail_later(op);
-    op_unlink(op);
+    coll_op_unlink(op);
     if (request) {
         op->next = group->spare;
         group->spare = op;
@@ -212,7 +212,7 @@ static void op_complete(madi_coll_op_t *op)
 void madi_coll_run(madi_coll_op_t *op)
 {
     if (steps_advance(op)) {
-        op_complete(op);
+        coll_op_complete(op);
         return;
     }
     op->running = false;

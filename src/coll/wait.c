@@ -9,7 +9,7 @@
 
 static bool op_is_done(const madi_coll_op_t *op)
 {
-    return atomic_load_explicit(&((madi_coll_op_t *)op)->done, memory_order_acquire); /* pairs with op_complete */
+    return atomic_load_explicit(&((madi_coll_op_t *)op)->done, memory_order_acquire); /* pairs with coll_op_complete */
 }
 
 /* True if the operation is done, or if there is something to poll for. */

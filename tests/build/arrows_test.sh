@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Check the includes.  Allowed are: include <- base <- {engine, marcel, topology, boot} <- core <- {drivers, gateway} <-
-# {tools, bench, examples}.  engine and marcel are one library: they may include the headers of each other that are
-# listed below, and no others.  The core may include the polling server and the accept thread, and nothing of marcel.  A
+# {tools, bench, examples}, and core <- coll.  engine and marcel are one library: they may include the headers of each
+# other that are listed below, and no others.  The core may include the polling server and the accept thread, and nothing of marcel.  A
 # driver may include driver.h and seal.h, but nothing else of the core, and no other driver, except what drivers share
 # (drivers/fabric).
 src=$(cd "$(dirname "$0")/../.." && pwd)
@@ -32,6 +32,7 @@ only include "$public" $(find include -name '*.h')
 only base "base/.*|$public" $(find src/base -name '*.[ch]')
 only topology "base/.*|topology/.*|$public" $(find src/topology -name '*.[ch]')
 only gateway "(base|core|gateway|topology)/.*|$public" $(find src/gateway -name '*.[ch]')
+only coll "(base|coll|core)/.*|$public" $(find src/coll -name '*.[ch]')
 only boot "(base|boot)/.*|$public" $(find src/boot -name '*.[ch]')
 # Waits poll on the stacks of schedulers, and schedulers with nothing to run wait and lead, so both folders need headers
 # of each other.

@@ -50,6 +50,7 @@
     X(boot) \
     X(borrow) \
     X(cipher) \
+    X(coll) \
     X(cond) \
     X(core) \
     X(costs) \

@@ -53,7 +53,7 @@ struct mad_session {
     struct madi_conn_session *conn;            /* conn: channels for reuse, the budget of credits */
     struct madi_connect_session *connect;      /* connect: peers, released gates, handshakes */
     struct madi_memory_session *memory;        /* memory: registered blocks, operations on blocks of peers */
-    struct madi_coll_session *coll;            /* coll, which is above the core; NULL before the first group */
+    struct madi_coll_session *coll;            /* coll, which is above the core; NULL if there was no group */
     void (*coll_free)(mad_session_t *session); /* function that frees `coll`; NULL if there is none */
     struct madi_stats_kept *kept;              /* inspect: counters of released gates; NULL if none */
     struct madi_session_own *own;              /* session: listening sockets, how threads wait, the end */

@@ -162,7 +162,7 @@ static void peers_free(mad_session_t *s)
             if ((g->forward != NULL) == over)
                 madi_gate_down(g, MAD_ERR_CLOSED, "the session ends");
     madi_calls_run(s);
-    if (s->coll_free) /* before the channels and requests that it refers to */
+    if (s->coll) /* before the channels and requests that it refers to */
         s->coll_free(s);
     madi_links_reap(s);
     madi_hellos_reap(s);
