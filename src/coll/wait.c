@@ -6,6 +6,9 @@
 #include "core/api/api.h"
 #include "core/driver.h"
 #include "core/object/channel.h"
+#include "engine/wait_policy.h"
+
+#include <sched.h>
 
 static bool op_is_done(const madi_coll_op_t *op)
 {
@@ -52,20 +55,59 @@ static void op_sleep(madi_coll_op_t *op)
     op_waiter_set(op, NULL);
 }
 
+/* True if another thread polls for all, or if other threads want to run on this worker. */
+static bool others_are_first(void)
+{
+    return marceli_is_led() || marceli_others_ready();
+}
+
+/* Take messages that have arrived, and do what is due.  Return true if messages were found. */
+static bool op_look(struct madi_coll_session *coll)
+{
+    mad_session_t *session = coll->session;
+    if (madi_coll_poll(coll))
+        return true;
+    if (MADI_UNLIKELY(madi_calls_wait(session)))
+        madi_calls_run(session);
+    else if (MADI_UNLIKELY(atomic_load_explicit(&session->has_work, memory_order_relaxed)))
+        mad_progress(session);
+    return false;
+}
+
 /* Poll for a limited number of times.  Return true if the operation is done. */
 static bool op_wait_polled(madi_coll_op_t *op)
 {
     struct madi_coll_session *coll = op->group->coll;
-    mad_session_t *session = coll->session;
-    for (int i = session->spins; i > 0 && !op_is_done(op); i--) {
-        if (marceli_is_led() || marceli_others_ready())
-            return false; /* another thread polls for all, or other threads want to run on this worker */
-        if (madi_coll_poll(coll))
-            continue;
-        if (MADI_UNLIKELY(madi_calls_wait(session)))
-            madi_calls_run(session);
-        else if (MADI_UNLIKELY(atomic_load_explicit(&session->has_work, memory_order_relaxed)))
-            mad_progress(session);
+    for (int i = coll->session->spins; i >= 0 && !op_is_done(op); i--) {
+        if (others_are_first())
+            return false;
+        op_look(coll);
+    }
+    return op_is_done(op);
+}
+
+/* Where the job has more processes than this host has cores: leave the core to the member that is waited for, as long as that
+ * is cheap.  Return true if the operation is done. */
+static MADI_COLD bool op_wait_yielding(madi_coll_op_t *op)
+{
+    static _Thread_local int64_t banned_until; /* not MADI_THREAD_LOCAL (base.h) */
+    struct madi_coll_session *coll = op->group->coll;
+    int64_t before = madi_now(), until = before + MADI_SPIN_NS, after;
+    if (before < banned_until)
+        return false;
+    while (!op_is_done(op) && !others_are_first()) {
+        sched_yield();
+        if (op_look(coll))
+            until = before + MADI_SPIN_NS;
+        after = madi_now();
+        if (after - before > MADI_YIELD_SLOW_NS) { /* a computing process had the core */
+            int64_t ban = (after - before) * MADI_YIELD_BAN;
+            banned_until = after + (ban < MADI_YIELD_BAN_MAX ? ban : MADI_YIELD_BAN_MAX);
+            break;
+        }
+        if (after >= until)
+            break;
+        before = after;
     }
     return op_is_done(op);
 }
@@ -74,7 +116,10 @@ mad_status_t madi_coll_op_wait(madi_coll_op_t *op)
 {
     struct madi_coll_session *coll = op->group->coll;
     mad_status_t status;
-    if (MADI_UNLIKELY(!op_wait_polled(op))) {
+    bool done = op_wait_polled(op);
+    if (MADI_UNLIKELY(!done && madi_session_oversubscribed(coll->session)))
+        done = op_wait_yielding(op);
+    if (MADI_UNLIKELY(!done)) {
         madi_coll_watch(op->group, op->envelope.seq);
         while (!op_is_done(op)) {
             op_sleep(op);

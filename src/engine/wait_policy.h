@@ -28,6 +28,9 @@
  *   ----------------------  -----------------------  --------------------------  -----------------------------------------
  *   mad_begin_unpacking,    marceli_spins looks,     no                          then as above
  *   mad_request_wait        no clock
+ *   collective operation    likewise                 where waiting threads       then as above
+ *                                                    outnumber cores, for
+ *                                                    MADI_SPIN_NS
  *   rest of a block that    MADI_REST_SPINS looks    no                          as above, with a look each
  *   is being written                                                             MADI_REST_LOOK_NS
  *   progress thread         no                       like a leader, if it only   epoll while it is needed, else futex, with

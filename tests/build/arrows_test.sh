@@ -32,7 +32,7 @@ only include "$public" $(find include -name '*.h')
 only base "base/.*|$public" $(find src/base -name '*.[ch]')
 only topology "base/.*|topology/.*|$public" $(find src/topology -name '*.[ch]')
 only gateway "(base|core|gateway|topology)/.*|$public" $(find src/gateway -name '*.[ch]')
-only coll "(base|coll|core)/.*|$public" $(find src/coll -name '*.[ch]')
+only coll "(base|coll|core)/.*|engine/wait_policy\.h|$public" $(find src/coll -name '*.[ch]')
 only boot "(base|boot)/.*|$public" $(find src/boot -name '*.[ch]')
 # Waits poll on the stacks of schedulers, and schedulers with nothing to run wait and lead, so both folders need headers
 # of each other.
