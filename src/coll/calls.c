@@ -97,10 +97,23 @@ static mad_status_t coll_op_begin(struct mad_group *group, madi_coll_kind_t kind
     return MAD_OK;
 }
 
+/* Fail an operation because an early message differs.  Under coll->lock, which is released meanwhile: the operation is
+ * running. */
+static MADI_COLD void early_refuse(madi_coll_op_t *op, const madi_coll_early_t *early)
+{
+    madi_coll_envelope_t other = early->envelope;
+    mad_peer_t peer = early->peer;
+    madi_unlock(&op->group->coll->lock);
+    madi_coll_differ_log(&op->envelope, &other, peer);
+    madi_lock(&op->group->coll->lock);
+    madi_coll_op_fail(op, MAD_ERR_MISMATCH);
+}
+
 /* Enter an operation into its group, and carry out steps. */
 static void op_start(madi_coll_op_t *op)
 {
     struct mad_group *group = op->group;
+    const madi_coll_early_t *differs;
     madi_lock(&group->coll->lock);
     op->envelope.seq = group->seq++;
     group->coll->n_requests += op->request != NULL;
@@ -111,6 +124,8 @@ static void op_start(madi_coll_op_t *op)
         madi_coll_op_fail(op, MAD_ERR_NOMEM);
     else if (MADI_UNLIKELY(group->failed))
         madi_coll_op_fail(op, group->failed);
+    else if (MADI_UNLIKELY(group->early && (differs = madi_coll_early_differs(op))))
+        early_refuse(op, differs);
     madi_coll_run(op);
 }
 

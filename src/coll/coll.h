@@ -251,8 +251,12 @@ void madi_coll_early_free(madi_coll_early_t *early);
 void madi_coll_early_adopt(struct mad_group *group);
 /* Receive the second block of a message for a step, whose message was counted as pending.  Called without locks. */
 void madi_coll_long_receive(madi_coll_op_t *op, const madi_coll_step_t *step, mad_message_t *message);
-/* True if the envelope belongs to an operation like this one.  Log otherwise. */
-bool madi_coll_alike(const madi_coll_op_t *op, const madi_coll_envelope_t *envelope, mad_peer_t peer);
+/* True if two envelopes belong to operations that are alike. */
+bool madi_coll_alike(const madi_coll_envelope_t *own, const madi_coll_envelope_t *other);
+/* Log that a peer's operation differs from this process's own.  Called without locks. */
+void madi_coll_differ_log(const madi_coll_envelope_t *own, const madi_coll_envelope_t *other, mad_peer_t peer);
+/* Return an early message whose operation differs from this one, which has the same number; NULL if none.  Under coll->lock. */
+const madi_coll_early_t *madi_coll_early_differs(const madi_coll_op_t *op);
 
 /* lost.c */
 /* Have losses of the peers reported for which an operation waits, if it is not done.  Called without locks. */

@@ -94,20 +94,31 @@ void madi_coll_early_adopt(struct mad_group *group)
 
 /* ---- Messages ---------------------------------------------------------------------------------------------------- */
 
-bool madi_coll_alike(const madi_coll_op_t *op, const madi_coll_envelope_t *e, mad_peer_t peer)
+bool madi_coll_alike(const madi_coll_envelope_t *own, const madi_coll_envelope_t *e)
 {
-    const madi_coll_envelope_t *own = &op->envelope;
+    return e->kind == own->kind && (e->form & MADI_COLL_FORM) == own->form && e->check == own->check;
+}
+
+void madi_coll_differ_log(const madi_coll_envelope_t *own, const madi_coll_envelope_t *e, mad_peer_t peer)
+{
     unsigned form = e->form & MADI_COLL_FORM;
-    if (MADI_LIKELY(e->kind == own->kind && form == own->form && e->check == own->check))
-        return true;
+    bool same_kind = e->kind == own->kind, same_form = form == own->form;
     madi_log(MADI_LOG_ERROR, "coll",
              "group %u, operation %u: members disagree: peer %d calls %s (form %s), this process %s (form %s)%s", own->group,
              own->seq, peer, madi_coll_kind_name(e->kind), madi_coll_form_name(form), madi_coll_kind_name(own->kind),
              madi_coll_form_name(own->form),
-             e->kind == own->kind && form == own->form ? ", with another length or root"
-             : e->kind == own->kind                    ? ": give all processes the same MAD_COLL"
-                                                       : "");
-    return false;
+             same_kind && same_form ? ", with another length or root"
+             : same_kind            ? ": give all processes the same MAD_COLL, length and root"
+                                    : "");
+}
+
+const madi_coll_early_t *madi_coll_early_differs(const madi_coll_op_t *op)
+{
+    const madi_coll_early_t *early = op->group->early;
+    while (early && (early->envelope.seq != op->envelope.seq || early->envelope.kind == MADI_COLL_ABORT ||
+                     madi_coll_alike(&op->envelope, &early->envelope)))
+        early = early->next;
+    return early;
 }
 
 void madi_coll_long_receive(madi_coll_op_t *op, const madi_coll_step_t *step, mad_message_t *message)
@@ -138,25 +149,29 @@ madi_coll_op_t *madi_coll_op_find(const struct mad_group *group, uint32_t seq)
     return op;
 }
 
-/* Handle the failure of a member's operation.  Under coll->lock; return true if operations have failed here. */
+/* Return the status of a member's failed operation, as its message has it. */
+static mad_status_t abort_status(const madi_coll_envelope_t *e)
+{
+    return e->check == MAD_ERR_MISMATCH || e->check == MAD_ERR_NOMEM ? (mad_status_t)e->check : MAD_ERR_PEER;
+}
+
+/* Handle the failure of a member's operation.  Return true if it is the group's first one.  Under coll->lock. */
 static bool abort_arrived(struct mad_group *group, const madi_coll_envelope_t *e, mad_peer_t peer)
 {
+    mad_status_t status = abort_status(e);
+    bool first = !group->failed;
     int member = 0;
-    mad_status_t status = e->check == MAD_ERR_MISMATCH || e->check == MAD_ERR_NOMEM ? (mad_status_t)e->check : MAD_ERR_PEER;
     while (member < group->n && group->peers[member] != peer)
         member++;
     if (member == group->n || member == group->index)
         return false;
-    if (!group->failed)
-        madi_log(MADI_LOG_WARN, "coll", "group %u: peer %d reports that its operation %u has failed: %s", group->number,
-                 peer, e->seq, mad_status_text(status));
     group->told = true;
     for (madi_coll_op_t *op = group->ops; op; op = op->next)
         if ((int32_t)(op->envelope.seq - e->seq) >= 0)
             madi_coll_op_fail(op, status);
     if (!group->failed)
         group->failed = status;
-    return true;
+    return first;
 }
 
 /* Deliver a message to the step that waits for it.  Called under coll->lock, which is released.  Return true if `message` is
@@ -165,25 +180,27 @@ static bool step_deliver(madi_coll_op_t *op, madi_coll_step_t *step, const madi_
                          const void *bytes, size_t len)
 {
     struct madi_coll_session *coll = op->group->coll;
+    uint64_t wanted = step->len;
+    int member = step->member;
     if (e->form & MADI_COLL_FOLLOWS && message) {
         madi_unlock(&coll->lock);
         madi_coll_long_receive(op, step, message);
         return true;
     }
     op->pending--;
-    if (MADI_UNLIKELY(len != step->len)) {
-        madi_log(MADI_LOG_ERROR, "coll", "group %u, operation %u (%s): member %d sends %zu bytes, not %llu", e->group,
-                 e->seq, madi_coll_kind_name(e->kind), step->member, len, (unsigned long long)step->len);
-        madi_coll_op_fail(op, MAD_ERR_MISMATCH);
-    } else {
+    if (MADI_LIKELY(len == wanted))
         madi_copy(step->to, bytes, len);
-    }
+    else
+        madi_coll_op_fail(op, MAD_ERR_MISMATCH);
     if (op->pending || op->running) {
         madi_unlock(&coll->lock);
     } else {
         op->running = true;
         madi_coll_run(op);
     }
+    if (MADI_UNLIKELY(len != wanted))
+        madi_log(MADI_LOG_ERROR, "coll", "group %u, operation %u (%s): member %d sends %zu bytes, not %llu", e->group,
+                 e->seq, madi_coll_kind_name(e->kind), member, len, (unsigned long long)wanted);
     return false;
 }
 
@@ -195,7 +212,8 @@ bool madi_coll_arrived(struct madi_coll_session *coll, mad_peer_t peer, mad_mess
     madi_coll_step_t *step;
     struct mad_group *group;
     madi_coll_op_t *op = NULL;
-    bool kept, failed = false;
+    madi_coll_envelope_t own = {0};
+    bool kept, differs = false, aborts = false;
 
     if (MADI_UNLIKELY(len < sizeof *e || head.len > MADI_COLL_EAGER)) {
         peer_hang_up_coll(coll, peer, "a message of a collective operation that is none");
@@ -205,18 +223,25 @@ bool madi_coll_arrived(struct madi_coll_session *coll, mad_peer_t peer, mad_mess
     madi_lock(&coll->lock);
     group = group_find(coll, e->group);
     if (MADI_LIKELY(group && (op = madi_coll_op_find(group, e->seq)) && e->kind != MADI_COLL_ABORT)) {
-        if (MADI_UNLIKELY(!madi_coll_alike(op, e, peer))) {
+        if (MADI_UNLIKELY(!madi_coll_alike(&op->envelope, e))) {
             madi_coll_op_fail(op, MAD_ERR_MISMATCH);
-            failed = true;
+            own = op->envelope;
+            differs = true;
         } else if ((step = madi_coll_posted_take(op, peer, e->tag))) {
             return step_deliver(op, step, e, message, bytes, head.len);
         }
     } else if (group && e->kind == MADI_COLL_ABORT) {
-        failed = abort_arrived(group, e, peer);
+        aborts = abort_arrived(group, e, peer);
     }
-    if (group && (failed || group->failed || (int32_t)(e->seq - group->seq) < 0) && !(op && !op->status)) {
+    if (group && !(op && !op->status) &&
+        (group->failed || e->kind == MADI_COLL_ABORT || (int32_t)(e->seq - group->seq) < 0)) {
         madi_unlock(&coll->lock); /* nobody waits for the message any more */
-        if (failed)
+        if (differs)
+            madi_coll_differ_log(&own, e, peer);
+        if (aborts)
+            madi_log(MADI_LOG_WARN, "coll", "group %u: peer %d reports that its operation %u has failed: %s", e->group, peer,
+                     e->seq, mad_status_text(abort_status(e)));
+        if (differs || aborts)
             madi_coll_run_failed(coll);
         return false;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collective operations: steps are carried out, and operations complete. */
+#include "base/log.h"
 #include "coll/coll.h"
 #include "core/conn/request.h"
 #include "core/driver.h"
@@ -45,9 +46,11 @@ void madi_coll_op_fail(madi_coll_op_t *op, mad_status_t status)
 /* Take an early message's bytes.  Called without locks. */
 static mad_status_t early_use(madi_coll_op_t *op, const madi_coll_step_t *step, madi_coll_early_t *early)
 {
-    bool alike = madi_coll_alike(op, &early->envelope, early->peer);
     mad_status_t status = MAD_OK;
-    if (!alike || (!early->message && early->len != step->len)) {
+    if (!early->message && early->len != step->len) {
+        madi_log(MADI_LOG_ERROR, "coll", "group %u, operation %u (%s): member %d sends %zu bytes, not %llu",
+                 op->envelope.group, op->envelope.seq, madi_coll_kind_name(op->envelope.kind), step->member, early->len,
+                 (unsigned long long)step->len);
         status = MAD_ERR_MISMATCH;
     } else if (early->message) {
         madi_coll_long_receive(op, step, early->message);

@@ -482,8 +482,12 @@ static void test_killed(uint32_t seed)
         status = job_start(&job, i % 3 ? NULL : &request);
         if (request)
             status = mad_request_wait(&request, MAD_FOREVER);
-        if (!status)
+        if (!status) {
             job_check(&job);
+        } else {
+            free(job.from_memory);
+            free(job.to_memory);
+        }
     }
     CHECK_STATUS(status, MAD_ERR_PEER);
     CHECK_STATUS(mad_group_barrier(teams[0].group, NULL), MAD_ERR_PEER);
