@@ -4,7 +4,7 @@
 
 uint64_t madi_coll_segment(uint64_t len, uint64_t size)
 {
-    uint64_t segment = MADI_COLL_SEGMENT;
+    uint64_t segment = madi_coll_segment_len(len);
     while (len / segment >= MADI_COLL_SEGMENTS)
         segment *= 2;
     segment -= segment % size;

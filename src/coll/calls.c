@@ -15,21 +15,29 @@
 
 /* ---- Begin and end ----------------------------------------------------------------------------------------------- */
 
-/* Take an operation to use again, or make one.  Return NULL if out of memory. */
-static madi_coll_op_t *op_take(struct mad_group *group)
+/* Take an operation to use again, or make one. */
+static mad_status_t op_take(struct mad_group *group, madi_coll_op_t **out)
 {
+    struct madi_coll_session *coll = group->coll;
+    mad_status_t failed;
     madi_coll_op_t *op;
-    madi_lock(&group->coll->lock);
-    op = group->spare;
+    bool changes;
+    madi_lock(&coll->lock);
+    failed = group->failed;
+    changes = coll->handled && !coll->n_requests;
+    op = failed ? NULL : group->spare;
     if (op)
         group->spare = op->next;
-    madi_unlock(&group->coll->lock);
+    madi_unlock(&coll->lock);
+    if (MADI_UNLIKELY(failed))
+        return failed;
     if (MADI_UNLIKELY(!op)) {
         op = calloc(1, sizeof *op);
         if (!op)
-            return NULL;
+            return MAD_ERR_NOMEM;
         op->group = group;
     }
+    op->changes_mode = changes;
     if (MADI_UNLIKELY(op->scratch_cap > SCRATCH_KEPT)) {
         free(op->scratch);
         op->scratch = NULL;
@@ -44,7 +52,8 @@ static madi_coll_op_t *op_take(struct mad_group *group)
     op->request = NULL;
     op->posted = op->n_steps = op->at = 0;
     op->no_memory = false;
-    return op;
+    *out = op;
+    return MAD_OK;
 }
 
 static madi_coll_form_t form_compute(const struct mad_group *group, madi_coll_kind_t kind, uint64_t len, size_t size,
@@ -81,13 +90,10 @@ static mad_status_t coll_op_begin(struct mad_group *group, madi_coll_kind_t kind
 {
     mad_status_t status = madi_session_usable(group->coll->session);
     madi_coll_op_t *op;
+    if (!status)
+        status = op_take(group, &op);
     if (status)
         return status;
-    if (MADI_UNLIKELY(group->failed))
-        return group->failed;
-    op = op_take(group);
-    if (!op)
-        return MAD_ERR_NOMEM;
     op->combine = combine ? *combine : (mad_combine_t){.size = 1, .commutes = 1};
     op->envelope = (madi_coll_envelope_t){.group = group->number,
                                           .kind = (uint8_t)kind,
@@ -161,15 +167,14 @@ static MADI_COLD mad_status_t op_go_request(madi_coll_op_t *op, mad_request_t **
 /* Carry out an operation whose plan is made.  gets_ahead: true if some members only send. */
 static mad_status_t op_go(madi_coll_op_t *op, bool gets_ahead, mad_request_t **request)
 {
-    struct madi_coll_session *coll = op->group->coll;
     if (MADI_UNLIKELY(gets_ahead && op->group->seq % MADI_COLL_AHEAD == MADI_COLL_AHEAD - 1)) {
         madi_coll_wait(op);
         madi_coll_plan_doubling(op, MADI_COLL_TAG_AHEAD);
     }
     if (request)
         return op_go_request(op, request);
-    if (MADI_UNLIKELY(coll->handled))
-        madi_coll_mode(coll);
+    if (MADI_UNLIKELY(op->changes_mode))
+        madi_coll_mode(op->group->coll);
     op_start(op);
     return madi_coll_op_wait(op);
 }

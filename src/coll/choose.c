@@ -13,7 +13,7 @@ const madi_coll_costs_t madi_coll_costs_default = {
 const char *madi_coll_kind_name(unsigned kind)
 {
     static const char *const names[MADI_COLL_KINDS] = {"abort",
-#define KIND_NAME(id, value, name) [value] = name,
+#define KIND_NAME(id, value, name) [value] = (name),
                                                        MADI_COLL_KINDS_LIST(KIND_NAME)
 #undef KIND_NAME
     };
@@ -23,7 +23,7 @@ const char *madi_coll_kind_name(unsigned kind)
 const char *madi_coll_form_name(unsigned form)
 {
     static const char *const names[MADI_COLL_FORMS] = {"none",
-#define FORM_NAME(id, value, name) [value] = name,
+#define FORM_NAME(id, value, name) [value] = (name),
                                                        MADI_COLL_FORMS_LIST(FORM_NAME)
 #undef FORM_NAME
     };
@@ -148,7 +148,7 @@ static uint64_t tree_len(const madi_coll_case_t *c)
  * follow each other. */
 static uint64_t pipeline_ns(const madi_coll_case_t *c, const madi_coll_costs_t *costs)
 {
-    uint64_t segment = c->len < MADI_COLL_SEGMENT ? c->len : MADI_COLL_SEGMENT;
+    uint64_t most = madi_coll_segment_len(c->len), segment = c->len < most ? c->len : most;
     uint64_t segments = segment ? (c->len + segment - 1) / segment : 1;
     unsigned children = rounds_of((c->n + c->hosts - 1) / c->hosts);
     uint64_t one = costs->turn_ns[level_of(c)] / 4 + segment * costs->byte_ps[level_of(c)] / 1000 +
@@ -192,7 +192,8 @@ uint64_t madi_coll_form_ns(const madi_coll_case_t *c, madi_coll_form_t form, con
     case MADI_COLL_RING: return ring_ns(c, costs);
     case MADI_COLL_SPREAD:
         block = c->len / n;
-        return (rounds_of(c->n) + n - 1) * costs->turn_ns[level_of(c)] +
+        /* each step waits for two neighbours, whose delays add up round the ring */
+        return 4 * (rounds_of(c->n) + n - 1) * costs->turn_ns[level_of(c)] +
                (uint64_t)c->len * costs->byte_ps[level_of(c)] / 1000 + (n - 1) * block * costs->byte_ps[level_of(c)] / 1000;
     default: return (n - 1) * (costs->turn_ns[level_of(c)] / 2 + (uint64_t)c->len * costs->byte_ps[level_of(c)] / 1000);
     }

@@ -71,7 +71,18 @@ typedef struct madi_coll_costs {
     uint32_t combine_ps;                /* picoseconds to combine a byte */
 } madi_coll_costs_t;
 
-#define MADI_COLL_SEGMENT ((size_t)64 << 10) /* bytes of a segment of MADI_COLL_PIPELINE */
+/* bytes of the segments of MADI_COLL_PIPELINE: a quarter of the message, within these limits */
+#define MADI_COLL_SEGMENT_MIN ((uint64_t)16 << 10)
+#define MADI_COLL_SEGMENT_MAX ((uint64_t)128 << 10)
+
+/* Return the bytes of the segments of a message. */
+static inline uint64_t madi_coll_segment_len(uint64_t len)
+{
+    uint64_t quarter = len / 4;
+    return quarter < MADI_COLL_SEGMENT_MIN   ? MADI_COLL_SEGMENT_MIN
+           : quarter > MADI_COLL_SEGMENT_MAX ? MADI_COLL_SEGMENT_MAX
+                                             : quarter;
+}
 
 /* Default costs. */
 extern const madi_coll_costs_t madi_coll_costs_default;

@@ -34,7 +34,7 @@
 #include <madeleine/coll.h>
 #include <madeleine/runtime.h>
 
-#define MADI_COLL_EAGER 8192 /* bytes: longest message that is sent in its envelope's block */
+#define MADI_COLL_EAGER 16384 /* bytes: longest message that is sent in its envelope's block */
 /* bytes, and number, of early messages of all groups that are kept; a peer that sends more is in error */
 #define MADI_COLL_EARLY_BYTES ((size_t)256 << 20)
 #define MADI_COLL_EARLY_MAX 1000000
@@ -79,7 +79,8 @@ typedef struct madi_coll_op {
     unsigned char *scratch; /* memory for parts of results */
     size_t scratch_cap;     /* bytes */
     mad_combine_t combine;
-    bool no_memory; /* true if the plan is incomplete */
+    bool changes_mode; /* true if the channel's handler was not needed when the operation began */
+    bool no_memory;    /* true if the plan is incomplete */
 } madi_coll_op_t;
 
 /* A message that has arrived before its step.  Constant. */

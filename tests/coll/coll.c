@@ -3,17 +3,20 @@
  *
  *   each    each operation in each form of its call, for all sizes
  *   random  random operations on several groups, many in flight
+ *   threads several threads with a group for each
  *   killed  one rank dies amid operations: all others get an error
  *   differ  ranks make calls that differ: all get an error */
 #define TEST_MAIN
 #include "../harness/test.h"
 
 #include <madeleine/coll.h>
+#include <pthread.h>
 
 #define GUARD 64               /* bytes before and behind each buffer, which must not change */
 #define MANY ((size_t)4 << 20) /* bytes: longest buffer of blocks for all members */
 #define IN_FLIGHT 12           /* operations in flight in the test `random` */
 #define ROUNDS 600             /* operations of the test `random` */
+#define THREADS 4              /* threads of a process in the test `threads` */
 #define SECONDS 100
 
 enum kind {
@@ -94,6 +97,7 @@ static int rank, size;
 typedef struct team {
     mad_group_t *group; /* NULL: this rank is no member */
     int n, index;
+    uint32_t number;
     mad_peer_t members[64];
 } team_t;
 
@@ -361,6 +365,7 @@ static team_t teams[3];
 
 static void team_open(team_t *team, uint32_t number)
 {
+    team->number = number;
     team->index = -1;
     for (int i = 0; i < team->n; i++)
         if (team->members[i] == rank)
@@ -467,6 +472,41 @@ static void test_random(uint32_t seed)
         flight_land(jobs, &n, own++);
 }
 
+/* Operations of one thread on its own group. */
+static void *thread_run(void *arg)
+{
+    team_t *team = arg;
+    uint32_t seed = (uint32_t)team->n * 1000u + (uint32_t)team->number;
+    for (int i = 0; i < ROUNDS / 3; i++, seed++) {
+        mad_request_t *request = NULL;
+        job_t job;
+        job_choose(&job, team, (enum kind)(mixed(seed) % KINDS), mixed(seed + 1) % 5000, seed);
+        job_prepare(&job);
+        CHECK_OK(job_start(&job, i % 3 ? NULL : &request));
+        if (request)
+            CHECK_OK(mad_request_wait(&request, MAD_FOREVER));
+        job_check(&job);
+    }
+    return NULL;
+}
+
+static void test_threads(void)
+{
+    static team_t own[THREADS];
+    pthread_t threads[THREADS];
+    for (int t = 0; t < THREADS; t++) {
+        own[t].n = size;
+        for (int i = 0; i < size; i++)
+            own[t].members[i] = i;
+        team_open(&own[t], (uint32_t)t);
+        CHECK_EQ(pthread_create(&threads[t], NULL, thread_run, &own[t]), 0);
+    }
+    for (int t = 0; t < THREADS; t++) {
+        pthread_join(threads[t], NULL);
+        CHECK_OK(mad_group_free(own[t].group));
+    }
+}
+
 static void test_killed(uint32_t seed)
 {
     job_t job;
@@ -525,6 +565,8 @@ int main(int argc, char **argv)
     teams_open();
     if (!strcmp(test, "random"))
         test_random(seed);
+    else if (!strcmp(test, "threads"))
+        test_threads();
     else if (!strcmp(test, "killed"))
         test_killed(seed);
     else if (!strcmp(test, "differ"))

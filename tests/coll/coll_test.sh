@@ -39,6 +39,9 @@ done
 for n in 2 4 7 9; do
     passes "random, $n processes" $n "$coll" random $((seed + n))
 done
+for driver in shm tcp; do
+    passes "threads, $driver" 3 --env MAD_DRIVERS=self,$driver "$coll" threads
+done
 for n in 2 5; do
     passes "each over TCP, $n processes" $n --env MAD_DRIVERS=self,tcp "$coll" each
     passes "random over TCP, $n processes" $n --env MAD_DRIVERS=self,tcp "$coll" random "$seed"
