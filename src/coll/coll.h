@@ -93,6 +93,15 @@ typedef struct madi_coll_early {
     unsigned char bytes[];
 } madi_coll_early_t;
 
+#define MADI_COLL_TREES 8 /* number of trees that a group keeps */
+
+/* A tree that was used. */
+typedef struct madi_coll_tree_kept {
+    const madi_coll_places_t *places; /* NULL: none */
+    int root;
+    madi_coll_tree_t tree;
+} madi_coll_tree_kept_t;
+
 /* The last choice of a form. */
 typedef struct madi_coll_chosen {
     uint64_t len;
@@ -108,18 +117,16 @@ struct mad_group {
     uint32_t number;
     int n, index;
     madi_coll_places_t places;
-    madi_coll_places_t flat;                    /* like places, but as if all members were on one host */
-    uint32_t seq;                               /* number of the next operation; under coll->lock */
-    madi_coll_op_t *ops, **ops_tail;            /* operations that are not done; under coll->lock */
-    madi_coll_op_t *spare;                      /* an operation to use again; NULL if none; under coll->lock */
-    madi_coll_early_t *early, **early_tail;     /* messages that wait for their steps; under coll->lock */
-    mad_status_t failed;                        /* status of all later operations; under coll->lock */
-    bool told;                                  /* true once the failure was sent to the members; under coll->lock */
-    madi_coll_tree_t tree;                      /* the tree used last; of the thread that begins an operation */
-    int tree_root;                              /* its root; -1 before the first one */
-    const madi_coll_places_t *tree_places;      /* its places */
-    madi_coll_chosen_t chosen[MADI_COLL_KINDS]; /* likewise */
-    mad_peer_t peers[];                         /* the members */
+    madi_coll_places_t flat;                      /* like places, but as if all members were on one host */
+    uint32_t seq;                                 /* number of the next operation; under coll->lock */
+    madi_coll_op_t *ops, **ops_tail;              /* operations that are not done; under coll->lock */
+    madi_coll_op_t *spare;                        /* an operation to use again; NULL if none; under coll->lock */
+    madi_coll_early_t *early, **early_tail;       /* messages that wait for their steps; under coll->lock */
+    mad_status_t failed;                          /* status of all later operations; under coll->lock */
+    bool told;                                    /* true once the failure was sent to the members; under coll->lock */
+    madi_coll_tree_kept_t trees[MADI_COLL_TREES]; /* by root, modulo their number; of the thread that begins an operation */
+    madi_coll_chosen_t chosen[MADI_COLL_KINDS];   /* likewise */
+    mad_peer_t peers[];                           /* the members */
 };
 
 /* State of a peer.  Under coll->lock. */

@@ -64,7 +64,6 @@ mad_status_t mad_group_new(mad_session_t *session, const mad_peer_t *members, in
     g->index = index;
     g->ops_tail = &g->ops;
     g->early_tail = &g->early;
-    g->tree_root = -1;
     for (int i = 0; i < n; i++)
         g->peers[i] = members[i];
     status = madi_coll_places_find(g);
@@ -119,6 +118,7 @@ void madi_coll_session_free(mad_session_t *session)
     struct madi_coll_session *coll = session->coll;
     session->coll = NULL;
     session->coll_free = NULL;
+    marceli_progress_count_serving(-(int)coll->handled);
     for (struct mad_group *group; (group = coll->groups);) {
         coll->groups = group->next;
         for (madi_coll_op_t *op; (op = group->ops);) { /* not complete: what it waited for never came */

@@ -93,10 +93,11 @@ unsigned char *madi_coll_scratch(madi_coll_op_t *op, uint64_t len)
 
 const madi_coll_tree_t *madi_coll_tree(struct mad_group *group, const madi_coll_places_t *places, int root)
 {
-    if (group->tree_root != root || group->tree_places != places) {
-        madi_coll_tree_make(places, root, group->index, &group->tree);
-        group->tree_root = root;
-        group->tree_places = places;
+    madi_coll_tree_kept_t *kept = &group->trees[root % MADI_COLL_TREES];
+    if (MADI_UNLIKELY(kept->places != places || kept->root != root)) {
+        madi_coll_tree_make(places, root, group->index, &kept->tree);
+        kept->places = places;
+        kept->root = root;
     }
-    return &group->tree;
+    return &kept->tree;
 }

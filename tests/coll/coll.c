@@ -5,6 +5,7 @@
  *   random  random operations on several groups, many in flight
  *   threads several threads with a group for each
  *   killed  one rank dies amid operations: all others get an error
+ *   exit    the session ends while operations are pending
  *   differ  ranks make calls that differ: all get an error */
 #define TEST_MAIN
 #include "../harness/test.h"
@@ -534,6 +535,33 @@ static void test_killed(uint32_t seed)
     CHECK_OK(mad_group_free(teams[0].group));
 }
 
+static void ended(void *arg, mad_status_t status)
+{
+    *(mad_status_t *)arg = status;
+}
+
+/* The session ends while operations are pending: their callbacks get an error. */
+static void test_exit(void)
+{
+    static mad_status_t statuses[3];
+    static char buf[100000];
+    mad_request_t *request;
+    if (!rank) {
+        CHECK_OK(mad_group_barrier(teams[0].group, &request));
+        mad_request_detach(request, ended, &statuses[0]);
+        CHECK_OK(mad_group_broadcast(teams[0].group, size - 1, buf, sizeof buf, &request));
+        mad_request_detach(request, ended, &statuses[1]);
+        CHECK_OK(mad_group_allgather(teams[1].group, buf, 8, buf + 100, &request));
+        mad_request_detach(request, ended, &statuses[2]);
+        CHECK_STATUS(mad_group_free(teams[0].group), MAD_ERR_BUSY);
+    }
+    mad_barrier(session);
+    mad_exit(session);
+    session = NULL;
+    for (int i = 0; i < 3 && !rank; i++)
+        CHECK_MSG(statuses[i] != MAD_OK, "operation %d has not failed at the end of the session", i);
+}
+
 static void test_differ(void)
 {
     char buf[100] = "";
@@ -569,11 +597,13 @@ int main(int argc, char **argv)
         test_threads();
     else if (!strcmp(test, "killed"))
         test_killed(seed);
+    else if (!strcmp(test, "exit"))
+        test_exit();
     else if (!strcmp(test, "differ"))
         test_differ();
     else
         test_each(seed);
-    if (strcmp(test, "killed") != 0) {
+    if (session && strcmp(test, "killed") != 0) {
         for (int i = 0; i < 3; i++)
             CHECK_OK(mad_group_free(teams[i].group));
         mad_barrier(session);

@@ -58,6 +58,7 @@ for form in tree pipeline doubling ring spread linear; do
     passes "random, $form, 2 hosts" 6 --env MAD_COLL="${all#,}" "$dir/host" 2 "$coll" random "$seed"
 done
 for driver in shm tcp; do
+    passes "exit, $driver" 3 --env MAD_DRIVERS=self,$driver "$coll" exit
     passes "differ, $driver" 4 --env MAD_DRIVERS=self,$driver "$coll" differ
 done
 # One process is killed: all others get an error, and nothing else happens to them.
