@@ -67,7 +67,15 @@ static madi_coll_form_t form_compute(const struct mad_group *group, madi_coll_ki
                           .islands = group->places.islands,
                           .one_a_host = group->places.hosts == group->n,
                           .commutes = commutes};
-    return madi_coll_choose(&c, &madi_coll_costs_default, madi_knob_text(MADI_KNOB_COLL));
+    madi_coll_form_t form = madi_coll_choose(&c, &madi_coll_costs_default, madi_knob_text(MADI_KNOB_COLL));
+    for (unsigned f = 1; f < MADI_COLL_FORMS && madi_log_shows(MADI_LOG_DEBUG); f++)
+        if (madi_coll_form_fits(&c, (madi_coll_form_t)f))
+            madi_log(MADI_LOG_DEBUG, "coll",
+                     "group %u: %s of %zu bytes, %d members on %d hosts: form %s: expected %.1f us%s", group->number,
+                     madi_coll_kind_name(kind), c.len, c.n, c.hosts, madi_coll_form_name(f),
+                     (double)madi_coll_form_ns(&c, (madi_coll_form_t)f, &madi_coll_costs_default) / 1000,
+                     f == form ? ", chosen" : "");
+    return form;
 }
 
 /* Return the form of an operation.  The last choice for each kind is kept. */

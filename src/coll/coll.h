@@ -255,6 +255,10 @@ mad_handled_t madi_coll_handler(mad_channel_t *channel, mad_message_t *message, 
 madi_coll_early_t *madi_coll_early_take(struct mad_group *group, const madi_coll_op_t *op, const madi_coll_step_t *step);
 /* Free an early message, and drop what it still has.  Called without locks. */
 void madi_coll_early_free(madi_coll_early_t *early);
+/* Take the early messages of the operations from `seq` on, which have failed, out of their list: their senders wait until they
+ * are dropped.  Return them as a list.  Under coll->lock. */
+madi_coll_early_t *madi_coll_early_cut(struct mad_group *group, uint32_t seq);
+void madi_coll_early_free_all(madi_coll_early_t *list); /* like madi_coll_early_free, for a list */
 /* Move the early messages of a new group to it.  Under coll->lock. */
 void madi_coll_early_adopt(struct mad_group *group);
 /* Receive the second block of a message for a step, whose message was counted as pending.  Called without locks. */

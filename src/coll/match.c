@@ -65,6 +65,33 @@ madi_coll_early_t *madi_coll_early_take(struct mad_group *group, const madi_coll
     return NULL;
 }
 
+madi_coll_early_t *madi_coll_early_cut(struct mad_group *group, uint32_t seq)
+{
+    madi_coll_early_t *list = NULL, **p = &group->early;
+    while (*p) {
+        madi_coll_early_t *early = *p;
+        if ((int32_t)(early->envelope.seq - seq) < 0) {
+            p = &early->next;
+            continue;
+        }
+        *p = early->next;
+        group->coll->n_early--;
+        group->coll->early_bytes -= early->len;
+        early->next = list;
+        list = early;
+    }
+    group->early_tail = p;
+    return list;
+}
+
+void madi_coll_early_free_all(madi_coll_early_t *list)
+{
+    for (madi_coll_early_t *next; list; list = next) {
+        next = list->next;
+        madi_coll_early_free(list);
+    }
+}
+
 void madi_coll_early_free(madi_coll_early_t *early)
 {
     if (early->message)
@@ -213,6 +240,7 @@ bool madi_coll_arrived(struct madi_coll_session *coll, mad_peer_t peer, mad_mess
     struct mad_group *group;
     madi_coll_op_t *op = NULL;
     madi_coll_envelope_t own = {0};
+    madi_coll_early_t *cut = NULL;
     bool kept, differs = false, aborts = false;
 
     if (MADI_UNLIKELY(len < sizeof *e || head.len > MADI_COLL_EAGER)) {
@@ -232,10 +260,12 @@ bool madi_coll_arrived(struct madi_coll_session *coll, mad_peer_t peer, mad_mess
         }
     } else if (group && e->kind == MADI_COLL_ABORT) {
         aborts = abort_arrived(group, e, peer);
+        cut = aborts ? madi_coll_early_cut(group, e->seq) : NULL;
     }
     if (group && !(op && !op->status) &&
         (group->failed || e->kind == MADI_COLL_ABORT || (int32_t)(e->seq - group->seq) < 0)) {
         madi_unlock(&coll->lock); /* nobody waits for the message any more */
+        madi_coll_early_free_all(cut);
         if (differs)
             madi_coll_differ_log(&own, e, peer);
         if (aborts)

@@ -177,6 +177,23 @@ static void group_fail_later(const madi_coll_op_t *failed)
             madi_coll_op_fail(op, failed->status);
 }
 
+/* Report a failed operation to the members, and fail the later ones.  Called under coll->lock, which is released meanwhile: the
+ * operation keeps its group from being freed. */
+static MADI_COLD void op_report(madi_coll_op_t *op)
+{
+    struct mad_group *group = op->group;
+    struct madi_coll_session *coll = group->coll;
+    madi_coll_early_t *cut = madi_coll_early_cut(group, op->envelope.seq);
+    bool tells = !group->told;
+    group->told = true;
+    madi_unlock(&coll->lock);
+    madi_coll_early_free_all(cut);
+    if (tells)
+        madi_coll_abort_send(group, op->envelope.seq, op->status);
+    madi_lock(&coll->lock);
+    group_fail_later(op);
+}
+
 /* Complete an operation.  The operation and its group may be freed as soon as the lock is released.  Called under coll->lock,
  * which is released. */
 static void coll_op_complete(madi_coll_op_t *op)
@@ -187,14 +204,8 @@ static void coll_op_complete(madi_coll_op_t *op)
     mad_status_t status = op->status;
     bool failed = status != MAD_OK;
 
-    if (MADI_UNLIKELY(failed && !group->told)) { /* tell the members first: the operation keeps the group from being freed */
-        group->told = true;
-        madi_unlock(&coll->lock);
-        madi_coll_abort_send(group, op->envelope.seq, status);
-        madi_lock(&coll->lock);
-    }
     if (MADI_UNLIKELY(failed))
-        group_fail_later(op);
+        op_report(op);
     coll_op_unlink(op);
     if (request) {
         op->next = group->spare;
