@@ -127,6 +127,11 @@ mad_status_t madi_coll_op_wait(madi_coll_op_t *op)
                 ;
         }
     }
+    /* messages that are being written are taken now: with the channel's handler, no thread would look at them again */
+    while (MADI_UNLIKELY(atomic_load_explicit(&coll->n_partial, memory_order_relaxed))) {
+        sched_yield();
+        madi_coll_poll(coll);
+    }
     madi_lock(&coll->lock); /* the completing thread has left */
     status = op->status;
     op->next = op->group->spare;
