@@ -89,7 +89,7 @@ static inline void madi_relax(void)
 }
 
 /* A variable of each kernel thread, for a few bytes, that is read without a call: libraries loaded later share the room for
- * such variables. */
+ * such variables.  Only in libmarcel: in libmadeleine it would draw all its variables of threads, 8 KiB, into that room. */
 #define MADI_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 
 /* A lock held for well under a microsecond.  Taking it costs one locked instruction, releasing it a plain store.  A

@@ -46,4 +46,13 @@ sed -n '/---- Functions of the core for drivers/,$p' "$src/src/core/driver.h" | 
 nm -D --defined-only "$BUILD/.libs/libmadeleine.so" | awk '{ print $3 }' | sed -n "s/@@MADELEINE_DRIVER_$abi\$//p" | sort >"$work/modules"
 check "modules have all functions of driver.h" "" "$(comm -23 "$work/contract" "$work/modules")"
 check "which the contract has many of" yes "$([ "$(wc -l <"$work/contract")" -gt 20 ] && echo yes)"
+
+# An MPI program loads the libraries late, when there is little room left for variables of each thread that are read without
+# a call (MADI_THREAD_LOCAL).  If one variable of a library is of that kind, all of them need that room.
+for library in libmarcel.so libmadeleine.so libmad-fi.so mca_btl_mad.so mca_pml_mad.so; do
+    file=$BUILD/.libs/$library
+    [ -e "$file" ] && readelf -dW "$file" | grep -q STATIC_TLS || continue
+    size=$(readelf -lW "$file" | awk '$1 == "TLS" { print $6 }')
+    check "$library: at most 128 bytes of each thread" yes "$([ $((size)) -le 128 ] && echo yes || echo "$((size))")"
+done
 [ $failures = 0 ]
