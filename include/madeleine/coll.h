@@ -50,9 +50,9 @@ typedef struct mad_group mad_group_t; /* a group of processes, of which this pro
 /* An operation that combines elements.  The function must be associative: the library chooses how it groups the elements.  If
  * the operation does not commute, the library keeps the order of the members. */
 typedef struct mad_combine {
-    /* Set each of the count elements at inout to (element of in) * (element of inout), where * is the operation.  The elements of
-     * `in` stand for members of lower indices.  Runs in any thread, also during progress; it must not wait or call the library.
-     * Elements are aligned only as much as the program's own buffers. */
+    /* Set each of the count elements at inout to (element of in) * (element of inout), where * is the operation.  The
+     * elements of `in` stand for members of lower indices.  Runs in any thread, also during progress; it must not wait or
+     * call the library.  Elements are aligned only as much as the program's own buffers. */
     void (*fn)(void *arg, const void *in, void *inout, size_t count);
     void *arg;    /* argument of fn, valid until completion */
     size_t size;  /* bytes of an element, above 0 */
@@ -130,18 +130,18 @@ mad_status_t mad_group_scatter_v(mad_group_t *group, int root, const void *from,
 /* Like mad_group_gather, but all members get the result.  In place: from == to + i * len at member i, at any members. */
 mad_status_t mad_group_allgather(mad_group_t *group, const void *from, size_t len, void *to, mad_request_t **request);
 
-/* Like mad_group_allgather, but member i has lens[i] bytes, which go to `to` + offsets[i].  All members pass the same lens; each
- * has its own offsets.  The arrays are read during the call.  In place: from == to + offsets[i] at member i. */
+/* Like mad_group_allgather, but member i has lens[i] bytes, which go to `to` + offsets[i].  All members pass the same lens;
+ * each has its own offsets.  The arrays are read during the call.  In place: from == to + offsets[i] at member i. */
 mad_status_t mad_group_allgather_v(mad_group_t *group, const void *from, void *to, const size_t *lens, const size_t *offsets,
                                    mad_request_t **request);
 
-/* Copy len bytes from `from` + k * len of member i to `to` + i * len of member k, for all i and k.  In place: from == to, at all
- * members or at none. */
+/* Copy len bytes from `from` + k * len of member i to `to` + i * len of member k, for all i and k.  In place: from == to,
+ * at all members or at none. */
 mad_status_t mad_group_alltoall(mad_group_t *group, const void *from, void *to, size_t len, mad_request_t **request);
 
-/* Like mad_group_alltoall, but from_lens[k] bytes at `from` + from_offsets[k] go to member k, and to_lens[i] bytes of member i
- * go to `to` + to_offsets[i].  The arrays are read during the call.  In place: from == to, at all members or at none; the arrays
- * for `from` are not read, and any two members exchange equal lengths. */
+/* Like mad_group_alltoall, but from_lens[k] bytes at `from` + from_offsets[k] go to member k, and to_lens[i] bytes of
+ * member i go to `to` + to_offsets[i].  The arrays are read during the call.  In place: from == to, at all members or at
+ * none; the arrays for `from` are not read, and any two members exchange equal lengths. */
 mad_status_t mad_group_alltoall_v(mad_group_t *group, const void *from, const size_t *from_lens, const size_t *from_offsets,
                                   void *to, const size_t *to_lens, const size_t *to_offsets, mad_request_t **request);
 

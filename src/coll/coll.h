@@ -21,8 +21,8 @@
  * Otherwise the threads that wait poll the channel, which is faster, and messages of operations that have not begun here wait
  * in the channel.
  *
- * The part has a lock of its own, coll->lock, which is held shortly.  Under coll->lock no other lock is taken, no public call of
- * the library is made, and no function of the program. */
+ * The part has a lock of its own, coll->lock, which is held shortly.  Under coll->lock no other lock is taken, and no public
+ * call of the library and no function of the program is made. */
 #ifndef MADI_COLL_H
 #define MADI_COLL_H
 
@@ -35,9 +35,10 @@
 #include <madeleine/runtime.h>
 
 #define MADI_COLL_EAGER 16384 /* bytes: longest message that is sent in its envelope's block */
-/* bytes, and number, of early messages of all groups that are kept; a peer that sends more is in error */
-#define MADI_COLL_EARLY_BYTES ((size_t)256 << 20)
-#define MADI_COLL_EARLY_MAX 1000000
+/* bytes, and number, of early messages that are kept of one peer; of all peers four times as many.  A peer that sends more is
+ * in error (doc/limits.md) */
+#define MADI_COLL_EARLY_BYTES ((size_t)64 << 20)
+#define MADI_COLL_EARLY_MAX 250000
 /* after this number of operations of a group, one of those in which members only send ends with a barrier, so that no member
  * gets ahead without limit; a power of two */
 #define MADI_COLL_AHEAD 64
@@ -131,8 +132,9 @@ struct mad_group {
 
 /* State of a peer.  Under coll->lock. */
 typedef struct madi_coll_peer {
-    bool watched;      /* a loss of the peer will be reported */
-    mad_status_t lost; /* why the peer is lost; MAD_OK if it is not */
+    bool watched;                /* a loss of the peer will be reported */
+    mad_status_t lost;           /* why the peer is lost; MAD_OK if it is not */
+    size_t early_bytes, n_early; /* sums of its early messages */
 } madi_coll_peer_t;
 
 /* A message whose first block is still arriving.  Under coll->lock. */
@@ -196,8 +198,8 @@ uint64_t madi_coll_segment(uint64_t len, uint64_t size);
 /* broadcast.c: pass bytes down a tree in segments, with tags from `tag` on */
 void madi_coll_plan_down(madi_coll_op_t *op, const madi_coll_places_t *places, int root, void *buf, uint64_t len,
                          uint64_t segment, unsigned tag);
-/* reduce.c: combine bytes up a tree in segments, with tags from `tag` on.  to: only read at the root.  scratch: as many bytes as
- * madi_coll_up_scratch says. */
+/* reduce.c: combine bytes up a tree in segments, with tags from `tag` on.  to: only read at the root.  scratch: as many bytes
+ * as madi_coll_up_scratch says. */
 void madi_coll_plan_up(madi_coll_op_t *op, const madi_coll_places_t *places, int root, const void *from, void *to,
                        uint64_t len, uint64_t segment, unsigned tag, unsigned char *scratch);
 uint64_t madi_coll_up_scratch(const madi_coll_op_t *op, const madi_coll_places_t *places, int root, uint64_t len,
@@ -253,6 +255,8 @@ bool madi_coll_arrived(struct madi_coll_session *coll, mad_peer_t peer, mad_mess
 mad_handled_t madi_coll_handler(mad_channel_t *channel, mad_message_t *message, void *coll); /* the channel's handler */
 /* Take an early message for this step out of its list; NULL if none.  Under coll->lock. */
 madi_coll_early_t *madi_coll_early_take(struct mad_group *group, const madi_coll_op_t *op, const madi_coll_step_t *step);
+/* Count an early message no more, because it leaves its list.  Under coll->lock. */
+void madi_coll_early_uncount(struct madi_coll_session *coll, const madi_coll_early_t *early);
 /* Free an early message, and drop what it still has.  Called without locks. */
 void madi_coll_early_free(madi_coll_early_t *early);
 /* Take the early messages of the operations from `seq` on, which have failed, out of their list: their senders wait until they
@@ -271,6 +275,8 @@ void madi_coll_differ_log(const madi_coll_envelope_t *own, const madi_coll_envel
 const madi_coll_early_t *madi_coll_early_differs(const madi_coll_op_t *op);
 
 /* lost.c */
+/* Return the entry of a peer; NULL if out of memory.  Under coll->lock. */
+madi_coll_peer_t *madi_coll_peer(struct madi_coll_session *coll, mad_peer_t peer);
 /* Have losses of the peers reported for which an operation waits, if it is not done.  Called without locks. */
 void madi_coll_watch(struct mad_group *group, uint32_t seq);
 /* Return why a peer is lost, MAD_OK if it is not.  Under coll->lock. */

@@ -92,10 +92,8 @@ mad_status_t mad_group_free(mad_group_t *group)
         for (p = &coll->groups; *p != group; p = &(*p)->next)
             ;
         *p = group->next;
-        for (const madi_coll_early_t *early = group->early; early; early = early->next) {
-            coll->n_early--;
-            coll->early_bytes -= early->len;
-        }
+        for (const madi_coll_early_t *early = group->early; early; early = early->next)
+            madi_coll_early_uncount(coll, early);
     }
     madi_unlock(&coll->lock);
     if (!busy)

@@ -17,8 +17,7 @@ typedef struct watch_record {
     mad_peer_t peer;
 } watch_record_t;
 
-/* Return the entry of a peer; NULL if out of memory.  Under coll->lock. */
-static madi_coll_peer_t *coll_peer_entry(struct madi_coll_session *coll, mad_peer_t peer)
+madi_coll_peer_t *madi_coll_peer(struct madi_coll_session *coll, mad_peer_t peer)
 {
     uint32_t n = coll->n_peers ? coll->n_peers : 16;
     madi_coll_peer_t *peers;
@@ -43,7 +42,7 @@ static void coll_peer_lost(struct madi_coll_session *coll, mad_peer_t peer, mad_
         if (!madi_coll_poll(coll))
             break;
     madi_lock(&coll->lock);
-    entry = coll_peer_entry(coll, peer);
+    entry = madi_coll_peer(coll, peer);
     if (entry)
         entry->lost = status;
     coll->any_lost = true;
@@ -88,7 +87,7 @@ static int unwatched_collect(madi_coll_op_t *op, mad_peer_t peers[WATCHED_AT_ONC
     int n = 0;
     for (uint32_t at = op->posted; at && n < WATCHED_AT_ONCE; at = op->steps[at - 1].next) {
         mad_peer_t peer = op->group->peers[op->steps[at - 1].member];
-        madi_coll_peer_t *entry = coll_peer_entry(coll, peer);
+        madi_coll_peer_t *entry = madi_coll_peer(coll, peer);
         if (entry && !entry->watched) {
             entry->watched = true;
             peers[n++] = peer;

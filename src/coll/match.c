@@ -24,20 +24,42 @@ static void peer_hang_up_coll(struct madi_coll_session *coll, mad_peer_t peer, c
 
 /* ---- Early messages ---------------------------------------------------------------------------------------------- */
 
+/* Count an early message.  Return false if there are too many, or if out of memory. */
+static bool early_count(struct madi_coll_session *coll, mad_peer_t peer, size_t len)
+{
+    madi_coll_peer_t *entry = madi_coll_peer(coll, peer);
+    if (!entry || entry->n_early >= MADI_COLL_EARLY_MAX || coll->n_early >= 4 * (size_t)MADI_COLL_EARLY_MAX ||
+        entry->early_bytes + len > MADI_COLL_EARLY_BYTES || coll->early_bytes + len > 4 * MADI_COLL_EARLY_BYTES)
+        return false;
+    entry->n_early++;
+    entry->early_bytes += len;
+    coll->n_early++;
+    coll->early_bytes += len;
+    return true;
+}
+
+void madi_coll_early_uncount(struct madi_coll_session *coll, const madi_coll_early_t *early)
+{
+    madi_coll_peer_t *entry = &coll->peers[early->peer]; /* made by early_count */
+    entry->n_early--;
+    entry->early_bytes -= early->len;
+    coll->n_early--;
+    coll->early_bytes -= early->len;
+}
+
 /* Keep a message whose step has not begun.  Return false if there are too many.  Under coll->lock. */
 static bool early_keep(struct madi_coll_session *coll, struct mad_group *group, const madi_coll_early_t *head,
                        const void *bytes)
 {
-    madi_coll_early_t *early;
-    if (coll->n_early >= MADI_COLL_EARLY_MAX || coll->early_bytes + head->len > MADI_COLL_EARLY_BYTES ||
-        !(early = malloc(sizeof *early + head->len)))
+    madi_coll_early_t *early = malloc(sizeof *early + head->len);
+    if (!early || !early_count(coll, head->peer, head->len)) {
+        free(early);
         return false;
+    }
     *early = *head;
     early->next = NULL;
     if (head->len)
         memcpy(early->bytes, bytes, head->len);
-    coll->n_early++;
-    coll->early_bytes += head->len;
     if (group) {
         *group->early_tail = early;
         group->early_tail = &early->next;
@@ -58,8 +80,7 @@ madi_coll_early_t *madi_coll_early_take(struct mad_group *group, const madi_coll
         *p = early->next;
         if (group->early_tail == &early->next)
             group->early_tail = p;
-        group->coll->n_early--;
-        group->coll->early_bytes -= early->len;
+        madi_coll_early_uncount(group->coll, early);
         return early;
     }
     return NULL;
@@ -75,8 +96,7 @@ madi_coll_early_t *madi_coll_early_cut(struct mad_group *group, uint32_t seq)
             continue;
         }
         *p = early->next;
-        group->coll->n_early--;
-        group->coll->early_bytes -= early->len;
+        madi_coll_early_uncount(group->coll, early);
         early->next = list;
         list = early;
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of coll/choose.c and coll/tree.c: the form of an operation, and trees over islands, hosts and members. */
+/* Tests of coll: the form of an operation, trees over islands, hosts and members, and early messages. */
 #include "unit.h"
 
 #include "coll/choose.h"
+#include "coll/coll.h"
 #include "coll/tree.h"
 #include <stdlib.h>
 #include <string.h>
@@ -187,12 +188,48 @@ START_TEST(subtrees_of_contiguous_places_are_contiguous)
 }
 END_TEST
 
+/* ---- Early messages ---------------------------------------------------------------------------------------------- */
+
+/* A member can send messages of groups that do not exist here, up to its bound; other members still have theirs. */
+START_TEST(early_messages_of_one_member_are_bounded)
+{
+    static unsigned char bytes[sizeof(madi_coll_envelope_t) + MADI_COLL_EAGER];
+    const madi_coll_envelope_t envelope = {.group = 7, .kind = MADI_COLL_BARRIER};
+    mad_session_t *session;
+    mad_group_t *group;
+    mad_peer_t self = 0;
+    struct madi_coll_session *coll;
+    setenv("MAD_DRIVERS", "self", 1);
+    ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
+    ck_assert_int_eq(mad_group_new(session, &self, 1, 0, 1, &group), MAD_OK);
+    coll = session->coll;
+    memcpy(bytes, &envelope, sizeof envelope);
+    for (size_t sent = 0; sent < 2 * MADI_COLL_EARLY_BYTES; sent += MADI_COLL_EAGER)
+        ck_assert(!madi_coll_arrived(coll, 5, NULL, bytes, sizeof bytes));
+    ck_assert_uint_eq(coll->early_bytes, MADI_COLL_EARLY_BYTES);
+    ck_assert(!madi_coll_arrived(coll, 6, NULL, bytes, sizeof bytes));
+    ck_assert_uint_eq(coll->early_bytes, MADI_COLL_EARLY_BYTES + MADI_COLL_EAGER);
+    ck_assert_int_eq(mad_group_free(group), MAD_OK);
+    ck_assert_int_eq(mad_group_new(session, &self, 1, 0, 7, &group), MAD_OK); /* the messages are this group's */
+    ck_assert_int_eq(mad_group_free(group), MAD_OK);
+    ck_assert_uint_eq(coll->early_bytes, 0);
+    ck_assert_uint_eq(coll->n_early, 0);
+    mad_exit(session);
+}
+END_TEST
+
 Suite *coll_suite(void)
 {
     const TTest *tests[] = {
-        every_case_has_a_form_that_fits,      short_and_long_messages_take_different_forms, several_hosts_take_the_tree,
-        the_knob_overrides_the_choice,        an_ordered_operation_never_goes_round_a_ring, names_of_unknown_values,
-        each_host_and_island_is_entered_once, subtrees_of_contiguous_places_are_contiguous,
+        every_case_has_a_form_that_fits,
+        short_and_long_messages_take_different_forms,
+        several_hosts_take_the_tree,
+        the_knob_overrides_the_choice,
+        an_ordered_operation_never_goes_round_a_ring,
+        names_of_unknown_values,
+        each_host_and_island_is_entered_once,
+        subtrees_of_contiguous_places_are_contiguous,
+        early_messages_of_one_member_are_bounded,
     };
     return SUITE_OF("coll", tests);
 }
