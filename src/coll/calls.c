@@ -8,6 +8,7 @@
 #include "core/driver.h"
 #include "core/link/usable.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define BYTES_MAX ((uint64_t)PTRDIFF_MAX) /* most bytes of a buffer */
@@ -71,10 +72,9 @@ static madi_coll_form_t form_compute(const struct mad_group *group, madi_coll_ki
     for (unsigned f = 1; f < MADI_COLL_FORMS && madi_log_shows(MADI_LOG_DEBUG); f++)
         if (madi_coll_form_fits(&c, (madi_coll_form_t)f))
             madi_log(MADI_LOG_DEBUG, "coll",
-                     "group %u: %s of %zu bytes, %d members on %d hosts: form %s: expected %.1f us%s", group->number,
+                     "group %u: %s of %zu bytes, %d members on %d hosts: form %s: expected %" PRIu64 " ns%s", group->number,
                      madi_coll_kind_name(kind), c.len, c.n, c.hosts, madi_coll_form_name(f),
-                     (double)madi_coll_form_ns(&c, (madi_coll_form_t)f, &madi_coll_costs_default) / 1000,
-                     f == form ? ", chosen" : "");
+                     madi_coll_form_ns(&c, (madi_coll_form_t)f, &madi_coll_costs_default), f == form ? ", chosen" : "");
     return form;
 }
 
