@@ -20,6 +20,6 @@ crowd() {
     check "$1 processes, $2 bytes: at most $3 KiB a peer" 1 $((${kib:-$3 + 1} <= $3))
 }
 
-crowd 64 8 48
-crowd 64 1000 64
+crowd 48 8 48
+crowd 48 1000 64
 [ $failures = 0 ]
