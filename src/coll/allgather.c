@@ -4,33 +4,16 @@
 
 #include <stdlib.h>
 
-/* Where the members' blocks are at `to`: lens and offsets, or blocks of one length. */
-typedef struct all_blocks {
-    unsigned char *to;
-    uint64_t len;
-    const size_t *lens, *offsets; /* NULL: all have length len */
-} all_blocks_t;
-
-static uint64_t all_len(const all_blocks_t *b, int member)
-{
-    return b->lens ? b->lens[member] : b->len;
-}
-
-static unsigned char *all_at(const all_blocks_t *b, int member)
-{
-    return all_len(b, member) ? b->to + (b->offsets ? b->offsets[member] : (uint64_t)member * b->len) : NULL;
-}
-
 /* ---- Round the ring ---------------------------------------------------------------------------------------------- */
 
-static void plan_allgather_ring(madi_coll_op_t *op, const all_blocks_t *b, const void *from)
+static void plan_allgather_ring(madi_coll_op_t *op, const madi_coll_blocks_t *b, const void *from)
 {
     int n = op->group->n, me = op->group->index;
-    madi_coll_copy(op, all_at(b, me), from, all_len(b, me));
+    madi_coll_copy(op, madi_coll_block_at(b, me), from, madi_coll_block_len(b, me));
     for (int step = 0; step < n - 1; step++) {
         int give = (me - step + n) % n, take = (give - 1 + n) % n;
-        madi_coll_receive(op, (me - 1 + n) % n, (unsigned)step, all_at(b, take), all_len(b, take));
-        madi_coll_send(op, (me + 1) % n, (unsigned)step, all_at(b, give), all_len(b, give));
+        madi_coll_receive(op, (me - 1 + n) % n, (unsigned)step, madi_coll_block_at(b, take), madi_coll_block_len(b, take));
+        madi_coll_send(op, (me + 1) % n, (unsigned)step, madi_coll_block_at(b, give), madi_coll_block_len(b, give));
         madi_coll_wait(op);
     }
 }
@@ -38,7 +21,7 @@ static void plan_allgather_ring(madi_coll_op_t *op, const all_blocks_t *b, const
 /* ---- Distances 1, 2, 4, ... -------------------------------------------------------------------------------------- */
 
 /* Collect the blocks of this member and those after it, round the group, in the scratch memory. */
-static void plan_allgather_doubling(madi_coll_op_t *op, const all_blocks_t *b, const void *from)
+static void plan_allgather_doubling(madi_coll_op_t *op, const madi_coll_blocks_t *b, const void *from)
 {
     int n = op->group->n, me = op->group->index;
     unsigned char *blocks = madi_coll_scratch(op, (uint64_t)n * b->len);
@@ -53,13 +36,13 @@ static void plan_allgather_doubling(madi_coll_op_t *op, const all_blocks_t *b, c
         madi_coll_wait(op);
     }
     for (int i = 0; i < n; i++)
-        madi_coll_copy(op, all_at(b, (me + i) % n), blocks + (uint64_t)i * b->len, b->len);
+        madi_coll_copy(op, madi_coll_block_at(b, (me + i) % n), blocks + (uint64_t)i * b->len, b->len);
 }
 
 /* ---- Along the tree ---------------------------------------------------------------------------------------------- */
 
 /* Gather all blocks at member 0 in the order of its tree's list, and pass them down as one message. */
-static void plan_allgather_tree(madi_coll_op_t *op, const all_blocks_t *b, const void *from)
+static void plan_allgather_tree(madi_coll_op_t *op, const madi_coll_blocks_t *b, const void *from)
 {
     struct mad_group *group = op->group;
     const madi_coll_places_t *places = &group->places;
@@ -69,7 +52,7 @@ static void plan_allgather_tree(madi_coll_op_t *op, const all_blocks_t *b, const
     unsigned char *blocks;
 
     for (int i = 0; i < n; i++)
-        all += all_len(b, i);
+        all += madi_coll_block_len(b, i);
     blocks = list ? madi_coll_scratch(op, all) : NULL;
     if (!blocks) {
         op->no_memory = true;
@@ -79,17 +62,17 @@ static void plan_allgather_tree(madi_coll_op_t *op, const all_blocks_t *b, const
     /* the subtree of this member is a part of the whole list, so its blocks are where they will be at the end */
     size = madi_coll_tree_list(places, 0, me, list);
     for (int i = 0; i < size; i++)
-        own += all_len(b, list[i]);
+        own += madi_coll_block_len(b, list[i]);
     madi_coll_tree_list(places, 0, 0, list);
     while (list[mine] != me)
-        at += all_len(b, list[mine++]);
-    madi_coll_copy(op, blocks + at, from, all_len(b, me));
-    child_at = at + all_len(b, me);
+        at += madi_coll_block_len(b, list[mine++]);
+    madi_coll_copy(op, blocks + at, from, madi_coll_block_len(b, me));
+    child_at = at + madi_coll_block_len(b, me);
     for (int i = mine + 1; i < mine + size;) {
         uint64_t len = 0;
         int first = i;
         for (; i < mine + size && (i == first || child + 1 >= tree->n_children || list[i] != tree->child[child + 1]); i++)
-            len += all_len(b, list[i]);
+            len += madi_coll_block_len(b, list[i]);
         madi_coll_receive(op, tree->child[child++], 0, blocks + child_at, len);
         child_at += len;
     }
@@ -101,13 +84,13 @@ static void plan_allgather_tree(madi_coll_op_t *op, const all_blocks_t *b, const
     madi_coll_plan_down(op, places, 0, blocks, all, madi_coll_segment(all, 1), MADI_COLL_TAG_SECOND);
     at = 0;
     for (int i = 0; i < n; i++) {
-        madi_coll_copy(op, all_at(b, list[i]), blocks + at, all_len(b, list[i]));
-        at += all_len(b, list[i]);
+        madi_coll_copy(op, madi_coll_block_at(b, list[i]), blocks + at, madi_coll_block_len(b, list[i]));
+        at += madi_coll_block_len(b, list[i]);
     }
     free(list);
 }
 
-static void plan_allgather_blocks(madi_coll_op_t *op, madi_coll_form_t form, const all_blocks_t *b, const void *from)
+static void plan_allgather_blocks(madi_coll_op_t *op, madi_coll_form_t form, const madi_coll_blocks_t *b, const void *from)
 {
     if (form == MADI_COLL_TREE)
         plan_allgather_tree(op, b, from);
@@ -119,13 +102,13 @@ static void plan_allgather_blocks(madi_coll_op_t *op, madi_coll_form_t form, con
 
 void madi_coll_plan_allgather(madi_coll_op_t *op, madi_coll_form_t form, const void *from, uint64_t len, void *to)
 {
-    all_blocks_t b = {.to = to, .len = len};
+    madi_coll_blocks_t b = {.base = to, .len = len};
     plan_allgather_blocks(op, form, &b, from);
 }
 
 void madi_coll_plan_allgather_v(madi_coll_op_t *op, madi_coll_form_t form, const void *from, void *to, const size_t *lens,
                                 const size_t *offsets)
 {
-    all_blocks_t b = {.to = to, .lens = lens, .offsets = offsets};
+    madi_coll_blocks_t b = {.base = to, .lens = lens, .offsets = offsets};
     plan_allgather_blocks(op, form, &b, from);
 }

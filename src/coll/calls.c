@@ -269,18 +269,24 @@ mad_status_t mad_group_reduce(mad_group_t *group, int root, const void *from, vo
     return op_go(o, true, request);
 }
 
-mad_status_t mad_group_allreduce(mad_group_t *group, const void *from, void *to, size_t count, const mad_combine_t *op,
-                                 mad_request_t **request)
+/* Begin an operation that combines elements for all members. */
+static mad_status_t combine_begin(mad_group_t *group, madi_coll_kind_t kind, const void *from, const void *to, size_t count,
+                                  const mad_combine_t *op, madi_coll_op_t **out)
 {
-    madi_coll_op_t *o;
-    mad_status_t status;
     uint64_t len;
     if (!combine_is_good(op, count))
         return MAD_ERR_INVAL;
     len = count * op->size;
     if (!buffer_is_good(from, len) || !buffer_is_good(to, len))
         return MAD_ERR_INVAL;
-    status = coll_op_begin(group, MADI_COLL_ALLREDUCE, len, check_of(len, 0), op, &o);
+    return coll_op_begin(group, kind, len, check_of(len, 0), op, out);
+}
+
+mad_status_t mad_group_allreduce(mad_group_t *group, const void *from, void *to, size_t count, const mad_combine_t *op,
+                                 mad_request_t **request)
+{
+    madi_coll_op_t *o;
+    mad_status_t status = combine_begin(group, MADI_COLL_ALLREDUCE, from, to, count, op, &o);
     if (status)
         return status;
     madi_coll_plan_allreduce(o, (madi_coll_form_t)o->envelope.form, from, to, count);
@@ -309,17 +315,10 @@ static mad_status_t scan_go(mad_group_t *group, madi_coll_kind_t kind, const voi
                             const mad_combine_t *op, mad_request_t **request)
 {
     madi_coll_op_t *o;
-    mad_status_t status;
-    uint64_t len;
-    if (!combine_is_good(op, count))
-        return MAD_ERR_INVAL;
-    len = count * op->size;
-    if (!buffer_is_good(from, len) || !buffer_is_good(to, len))
-        return MAD_ERR_INVAL;
-    status = coll_op_begin(group, kind, len, check_of(len, 0), op, &o);
+    mad_status_t status = combine_begin(group, kind, from, to, count, op, &o);
     if (status)
         return status;
-    madi_coll_plan_scan(o, kind == MADI_COLL_EXSCAN, from, to, len);
+    madi_coll_plan_scan(o, kind == MADI_COLL_EXSCAN, from, to, count * op->size);
     return op_go(o, true, request);
 }
 

@@ -187,6 +187,22 @@ unsigned char *madi_coll_scratch(madi_coll_op_t *op, uint64_t len);
 /* Return this member's place in the tree with that root. */
 const madi_coll_tree_t *madi_coll_tree(struct mad_group *group, const madi_coll_places_t *places, int root);
 
+/* The blocks of all members in a buffer. */
+typedef struct madi_coll_blocks {
+    unsigned char *base;
+    uint64_t len;
+    const size_t *lens, *offsets; /* NULL: all have length len, and follow each other */
+} madi_coll_blocks_t;
+static inline uint64_t madi_coll_block_len(const madi_coll_blocks_t *b, int member)
+{
+    return b->lens ? b->lens[member] : b->len;
+}
+static inline unsigned char *madi_coll_block_at(const madi_coll_blocks_t *b, int member) /* NULL if the block has no bytes */
+{
+    uint64_t offset = b->offsets ? b->offsets[member] : (uint64_t)member * b->len;
+    return madi_coll_block_len(b, member) ? b->base + offset : NULL;
+}
+
 /* Parts of plans that several operations use. */
 #define MADI_COLL_SEGMENTS 0x4000   /* most segments of a message */
 #define MADI_COLL_TAG_SECOND 0x8000 /* first tag of an operation's second part */

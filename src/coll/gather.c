@@ -87,64 +87,60 @@ static void plan_scatter_tree(madi_coll_op_t *op, int root, const unsigned char 
     free(s.list);
 }
 
-void madi_coll_plan_gather(madi_coll_op_t *op, madi_coll_form_t form, int root, const void *from, uint64_t len, void *to)
+/* ---- Directly with the root --------------------------------------------------------------------------------------- */
+
+static void plan_gather_linear(madi_coll_op_t *op, int root, const void *from, uint64_t len, const madi_coll_blocks_t *to)
 {
-    unsigned char *bytes = to;
-    if (form == MADI_COLL_TREE && len) {
-        plan_gather_tree(op, root, from, len, to);
-        return;
-    }
     if (op->group->index != root) {
         madi_coll_send(op, root, 0, from, len);
         return;
     }
     for (int i = 0; i < op->group->n; i++)
         if (i != root)
-            madi_coll_receive(op, i, 0, len ? bytes + (uint64_t)i * len : NULL, len);
-    madi_coll_copy(op, len ? bytes + (uint64_t)root * len : NULL, from, len);
+            madi_coll_receive(op, i, 0, madi_coll_block_at(to, i), madi_coll_block_len(to, i));
+    madi_coll_copy(op, madi_coll_block_at(to, root), from, len);
+}
+
+static void plan_scatter_linear(madi_coll_op_t *op, int root, const madi_coll_blocks_t *from, void *to, uint64_t len)
+{
+    if (op->group->index != root) {
+        madi_coll_receive(op, root, 0, to, len);
+        return;
+    }
+    for (int i = 0; i < op->group->n; i++)
+        if (i != root)
+            madi_coll_send(op, i, 0, madi_coll_block_at(from, i), madi_coll_block_len(from, i));
+    madi_coll_copy(op, to, madi_coll_block_at(from, root), len);
+}
+
+void madi_coll_plan_gather(madi_coll_op_t *op, madi_coll_form_t form, int root, const void *from, uint64_t len, void *to)
+{
+    const madi_coll_blocks_t blocks = {.base = to, .len = len};
+    if (form == MADI_COLL_TREE && len)
+        plan_gather_tree(op, root, from, len, to);
+    else
+        plan_gather_linear(op, root, from, len, &blocks);
 }
 
 void madi_coll_plan_gather_v(madi_coll_op_t *op, int root, const void *from, uint64_t len, void *to, const size_t *lens,
                              const size_t *offsets)
 {
-    unsigned char *bytes = to;
-    if (op->group->index != root) {
-        madi_coll_send(op, root, 0, from, len);
-        return;
-    }
-    for (int i = 0; i < op->group->n; i++)
-        if (i != root)
-            madi_coll_receive(op, i, 0, lens[i] ? bytes + offsets[i] : NULL, lens[i]);
-    madi_coll_copy(op, len ? bytes + offsets[root] : NULL, from, len);
+    const madi_coll_blocks_t blocks = {.base = to, .lens = lens, .offsets = offsets};
+    plan_gather_linear(op, root, from, len, &blocks);
 }
 
 void madi_coll_plan_scatter(madi_coll_op_t *op, madi_coll_form_t form, int root, const void *from, void *to, uint64_t len)
 {
-    const unsigned char *bytes = from;
-    if (form == MADI_COLL_TREE && len) {
+    const madi_coll_blocks_t blocks = {.base = (unsigned char *)(uintptr_t)from, .len = len};
+    if (form == MADI_COLL_TREE && len)
         plan_scatter_tree(op, root, from, to, len);
-        return;
-    }
-    if (op->group->index != root) {
-        madi_coll_receive(op, root, 0, to, len);
-        return;
-    }
-    for (int i = 0; i < op->group->n; i++)
-        if (i != root)
-            madi_coll_send(op, i, 0, len ? bytes + (uint64_t)i * len : NULL, len);
-    madi_coll_copy(op, to, len ? bytes + (uint64_t)root * len : NULL, len);
+    else
+        plan_scatter_linear(op, root, &blocks, to, len);
 }
 
 void madi_coll_plan_scatter_v(madi_coll_op_t *op, int root, const void *from, const size_t *lens, const size_t *offsets,
                               void *to, uint64_t len)
 {
-    const unsigned char *bytes = from;
-    if (op->group->index != root) {
-        madi_coll_receive(op, root, 0, to, len);
-        return;
-    }
-    for (int i = 0; i < op->group->n; i++)
-        if (i != root)
-            madi_coll_send(op, i, 0, lens[i] ? bytes + offsets[i] : NULL, lens[i]);
-    madi_coll_copy(op, to, len ? bytes + offsets[root] : NULL, len);
+    const madi_coll_blocks_t blocks = {.base = (unsigned char *)(uintptr_t)from, .lens = lens, .offsets = offsets};
+    plan_scatter_linear(op, root, &blocks, to, len);
 }
