@@ -177,7 +177,7 @@ START_TEST(ring_full_refuses_packets)
 }
 END_TEST
 
-/* While few cells are free, packets of several cells get runs of the first window, and take one cell each. */
+/* While few cells are free, packets of several cells get runs of a small window, and take one cell each. */
 START_TEST(ring_crowded_takes_more_packets)
 {
     size_t len = 5 * SHM_CELL_DATA;
@@ -375,15 +375,15 @@ START_TEST(ring_without_memory_ends_the_link)
     ck_assert_int_eq(pair_send(1000, 2, 1), MADI_AGAIN);
     ck_assert(atomic_load(&pair_links[0].no_memory));
     ck_assert_int_eq(recv(fds[1], &byte, 1, MSG_DONTWAIT), 0);
-    ck_assert_int_eq(pair_send(20, 2, 2), MADI_SENT); /* what needs no unit still leaves */
+    ck_assert_int_eq(pair_send(20, 2, 2), MADI_SENT); /* a packet without a unit still leaves */
     close(fds[0]);
     close(fds[1]);
     close(none);
 }
 END_TEST
 
-/* Small bodies stay in the first window, and many peers share the available memory. */
-START_TEST(ring_small_bodies_stay_in_the_first_window)
+/* Small bodies do not enlarge the window beyond SHM_WINDOW_MIN, and many peers share the available memory. */
+START_TEST(ring_small_bodies_stay_in_a_small_window)
 {
     pair_setup();
     for (unsigned i = 0; i < 4 * SHM_UNITS; i++) {
@@ -610,7 +610,7 @@ int main(void)
                             take_several_short_packets_in_order,
                             ring_grows_with_use,
                             ring_without_memory_ends_the_link,
-                            ring_small_bodies_stay_in_the_first_window,
+                            ring_small_bodies_stay_in_a_small_window,
                             ring_dropped_bodies_free_their_blocks,
                             ring_prepared_body_is_sent_later_or_never,
                             ring_works_between_two_threads,

@@ -27,7 +27,7 @@ char madi_process_stopped(pid_t pid)
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;
-    n = read(fd, text, sizeof text - 1); /* not by stdio: this is read of all processes of a host */
+    n = read(fd, text, sizeof text - 1); /* without stdio, since the states of all processes of a host are read */
     close(fd);
     text[n > 0 ? n : 0] = 0;
     end = strrchr(text, ')'); /* the state follows the name, which may contain any characters */

@@ -43,7 +43,7 @@ typedef struct madi_challenge {
 } madi_challenge_t;
 _Static_assert(sizeof(madi_challenge_t) == 20, "handshake challenge");
 
-typedef struct evp_mac_ctx_st *madi_proof_mac_t; /* what libcrypto needs for proofs */
+typedef struct evp_mac_ctx_st *madi_proof_mac_t; /* libcrypto's context of a proof */
 void madi_proof_mac_free(madi_proof_mac_t mac);  /* mac may be NULL */
 
 /* The handshake so far, as one side has seen it. */
