@@ -13,7 +13,7 @@
 #define ROOM 32744
 
 /* Properties of a block and of its two sides: the flags of a row. */
-enum { ONE = 1, HELD = 2, DIRECT = 4, POSTED = 8, ALONE = 16, ANSWERS = 32, BIG_ROOM = 64 };
+enum { ONE = 1, HELD = 2, DIRECT = 4, POSTED = 8, ALONE = 16, ANSWERS = 32, BIG_ROOM = 64, ENGAGED = 128 };
 
 typedef struct row {
     uint64_t len;
@@ -33,6 +33,7 @@ static madi_path_t chosen(const row_t *row, uint64_t room, size_t grant_min, siz
                            .posted = row->is & POSTED,
                            .alone = row->is & ALONE,
                            .answers = row->is & ANSWERS,
+                           .engaged = row->is & ENGAGED,
                            .sender = row->sender};
     return madi_path_choose(&b, &limits);
 }
@@ -68,6 +69,9 @@ static const row_t rows[] = {
     {GRANT_MIN, ONE | DIRECT | POSTED | ALONE, MADI_SENDER_POLLS, MADI_PATH_SHARE},
     /* Without a posted receive. */
     {GRANT_MIN, ONE | DIRECT, MADI_SENDER_WAITS, MADI_PATH_SHARE},
+    {GRANT_MIN, ONE | DIRECT | ENGAGED, MADI_SENDER_WAITS, MADI_PATH_READ},
+    {GRANT_MIN, ONE | DIRECT | ENGAGED, MADI_SENDER_POLLS, MADI_PATH_READ},
+    {GRANT_MIN, ONE | ENGAGED, MADI_SENDER_WAITS, MADI_PATH_GRANT},
     {GRANT_MIN, ONE | DIRECT, MADI_SENDER_COMPUTES, MADI_PATH_GRANT},
     {GRANT_MIN, ONE | DIRECT | ALONE, MADI_SENDER_COMPUTES, MADI_PATH_READ},
     {GRANT_MIN, ONE, MADI_SENDER_COMPUTES, MADI_PATH_GRANT},

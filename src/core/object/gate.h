@@ -37,6 +37,7 @@ struct madi_gate {
     _Atomic(int) state;  /* enum madi_gate_state */
     mad_status_t status; /* DOWN: the cause */
     madi_link_t *link;   /* in state UP the link in use; in state DOWN a closed link that is not freed yet; NULL if none */
+    _Atomic(int) n_announced; /* number of own blocks that are announced and not complete; written under tx_lock */
     /* Under session->lock, unless a field says otherwise. */
     madi_conn_t *conns;         /* all connections in use; changed under both locks */
     madi_conn_t **by_remote;    /* connections by the peer's channel numbers; an entry is NULL if not announced */

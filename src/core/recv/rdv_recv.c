@@ -273,6 +273,8 @@ static madi_path_t block_path(const madi_rdv_recv_t *r, const madi_sent_block_t 
                            .contiguous = block->at,
                            .direct = r->gate->link->direct,
                            .alone = !block->waits,
+                           .engaged = atomic_load_explicit(&r->gate->n_announced, memory_order_relaxed) ||
+                                      madi_session_oversubscribed(r->gate->session),
                            .sender = block->waits ? MADI_SENDER_WAITS : MADI_SENDER_COMPUTES};
     return madi_path_choose(&b, &announced);
 }

@@ -18,7 +18,7 @@ static madi_path_t announced_path(const madi_path_block_t *b)
         return MADI_PATH_GRANT;
     if (b->sender == MADI_SENDER_COMPUTES)
         return b->alone ? MADI_PATH_READ : MADI_PATH_GRANT;
-    return b->len >= MADI_SHARE_MIN ? MADI_PATH_SHARE : MADI_PATH_READ;
+    return b->len >= MADI_SHARE_MIN && !b->engaged ? MADI_PATH_SHARE : MADI_PATH_READ;
 }
 
 madi_path_t madi_path_choose(const madi_path_block_t *b, const madi_path_limits_t *limits)

@@ -7,7 +7,7 @@
  *   write    the receive is posted, and the sender writes to its memory
  *   read     announced; the receiver reads the sender's memory
  *   share    announced; each side moves a part of the block, where that has proved faster (share.h); else grant.  The
- *            sender needs the receiver's answer first, so shorter blocks are read
+ *            sender needs the receiver's answer first, so shorter blocks are read, and all blocks if the sender is engaged
  *   grant    announced; sent in pieces after the receiver has granted it
  *
  * madi_path_choose and madi_path_direct_min are pure: they read their arguments and nothing else.  When a driver opens, it
@@ -240,6 +240,9 @@ typedef struct madi_path_block {
      * copy a block in a packet at the same time */
     bool answers;
     bool alone; /* nothing else is in flight between the two processes, and the message has no other long block */
+    /* the other side has no time for a part of the block: it receives one from this side at the same time, or the processes
+     * share cores */
+    bool engaged;
     madi_path_sender_t sender;
 } madi_path_block_t;
 

@@ -22,6 +22,12 @@
 /* bytes of a shared block that are sent as a packet, which shows that the others have been written */
 #define PUT_REST MADI_SHORT_MAX
 
+static void announced_count(madi_gate_t *gate, int n)
+{
+    int old = atomic_load_explicit(&gate->n_announced, memory_order_relaxed);
+    atomic_store_explicit(&gate->n_announced, old + n, memory_order_relaxed);
+}
+
 static madi_rdv_send_t *announced_alloc(madi_tx_t *tx)
 {
     madi_rdv_send_t *r = tx->free_block;
@@ -52,6 +58,7 @@ uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, b
             announced_free(tx, r);
             return 0;
         }
+        announced_count(gate, 1);
         r->len = r->end = MADI_WIRE_DESC_LEN(piece->desc);
         piece->handle = r->handle;
         tx->rdv_pending++;
@@ -146,6 +153,7 @@ static void rdv_finish(madi_gate_t *gate, madi_rdv_send_t *r)
         prepared_clear(gate, r);
     }
     madi_handle_del(gate->send->blocks, r->handle);
+    announced_count(gate, -1);
     gate->send->count.granted_blocks += r->granted;
     if (r->asked && gate->send->ways)
         madi_share_record(gate->send->ways, r->len, true, madi_now() - r->asked);
