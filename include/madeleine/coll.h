@@ -67,12 +67,17 @@ typedef struct mad_combine {
  * launcher, once per rank).  Errors: MAD_ERR_INVAL (n or index is out of range, there is no such peer, or the
  * number is in use here); MAD_ERR_BUSY (the program itself has opened the channel "madeleine.coll"); MAD_ERR_BOOT,
  * MAD_ERR_NOMEM. */
-mad_status_t mad_group_new(mad_session_t *session, const mad_peer_t *members, int n, int index, uint32_t number,
+mad_status_t mad_group_new(mad_session_t *session, const mad_peer_t *members, int n, int index, uint64_t number,
                            mad_group_t **group);
 
 /* Free a group.  A member may do so when its own operations are complete; the others may still be at work.  mad_exit frees
  * the groups that are left.  group may be NULL.  Never waits.  Errors: MAD_ERR_BUSY (an operation is pending here). */
 mad_status_t mad_group_free(mad_group_t *group);
+
+/* While a call on this group waits, call idle(arg) after each look at the network that finds nothing, and do not sleep.  This
+ * is for runtimes whose other work has to advance meanwhile, such as MPI libraries.  idle may call the library; of operations
+ * on groups it may begin only those with a request.  idle NULL: sleep again.  No operation may be pending on the group. */
+void mad_group_idle_set(mad_group_t *group, void (*idle)(void *arg), void *arg);
 
 /* Number of members, and the index of this process.  Any thread. */
 int mad_group_size(const mad_group_t *group);

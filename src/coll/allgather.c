@@ -12,8 +12,8 @@ static void plan_allgather_ring(madi_coll_op_t *op, const madi_coll_blocks_t *b,
     madi_coll_copy(op, madi_coll_block_at(b, me), from, madi_coll_block_len(b, me));
     for (int step = 0; step < n - 1; step++) {
         int give = (me - step + n) % n, take = (give - 1 + n) % n;
-        madi_coll_receive(op, (me - 1 + n) % n, (unsigned)step, madi_coll_block_at(b, take), madi_coll_block_len(b, take));
         madi_coll_send(op, (me + 1) % n, (unsigned)step, madi_coll_block_at(b, give), madi_coll_block_len(b, give));
+        madi_coll_receive(op, (me - 1 + n) % n, (unsigned)step, madi_coll_block_at(b, take), madi_coll_block_len(b, take));
         madi_coll_wait(op);
     }
 }

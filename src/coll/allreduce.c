@@ -107,8 +107,8 @@ static unsigned char *ring_reduce(madi_coll_op_t *op, const ring_blocks_t *r, co
     for (int step = 0; step < n - 1; step++) {
         int give = (last - 1 - step + 2 * n) % n, take = (give - 1 + n) % n;
         taken = scratch + (uint64_t)(step % 2) * slot;
-        madi_coll_receive(op, before, (unsigned)step, taken, ring_len(r, take));
         madi_coll_send(op, next, (unsigned)step, step ? given : from + ring_at(r, give), ring_len(r, give));
+        madi_coll_receive(op, before, (unsigned)step, taken, ring_len(r, take));
         madi_coll_wait(op);
         madi_coll_combine(op, from + ring_at(r, take), taken, ring_len(r, take));
         given = taken;

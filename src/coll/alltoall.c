@@ -7,11 +7,17 @@
 static void plan_exchange(madi_coll_op_t *op, const madi_coll_blocks_t *from, const madi_coll_blocks_t *to)
 {
     int n = op->group->n, me = op->group->index;
-    for (int step = 1; step < n; step++) {
-        int give = (me + step) % n, take = (me - step + n) % n;
-        madi_coll_receive(op, take, 0, madi_coll_block_at(to, take), madi_coll_block_len(to, take));
-        madi_coll_send(op, give, 0, madi_coll_block_at(from, give), madi_coll_block_len(from, give));
-        if (step % EXCHANGED_AT_ONCE == 0)
+    for (int first = 1; first < n; first += EXCHANGED_AT_ONCE) {
+        int end = first + EXCHANGED_AT_ONCE < n ? first + EXCHANGED_AT_ONCE : n;
+        for (int step = first; step < end; step++) {
+            int give = (me + step) % n;
+            madi_coll_send(op, give, 0, madi_coll_block_at(from, give), madi_coll_block_len(from, give));
+        }
+        for (int step = first; step < end; step++) {
+            int take = (me - step + n) % n;
+            madi_coll_receive(op, take, 0, madi_coll_block_at(to, take), madi_coll_block_len(to, take));
+        }
+        if (end < n)
             madi_coll_wait(op);
     }
     madi_coll_copy(op, madi_coll_block_at(to, me), madi_coll_block_at(from, me), madi_coll_block_len(to, me));

@@ -16,29 +16,27 @@
 
 /* ---- Begin and end ----------------------------------------------------------------------------------------------- */
 
-/* Take an operation to use again, or make one. */
-static mad_status_t op_take(struct mad_group *group, madi_coll_op_t **out)
+/* Take an operation to use again, or make one; NULL if out of memory. */
+static madi_coll_op_t *op_take(struct mad_group *group)
 {
     struct madi_coll_session *coll = group->coll;
-    mad_status_t failed;
-    madi_coll_op_t *op;
-    bool changes;
+    madi_coll_op_t *op = group->kept;
+    if (MADI_LIKELY(op != NULL)) {
+        group->kept = NULL;
+        return op;
+    }
     madi_lock(&coll->lock);
-    failed = group->failed;
-    changes = coll->handled && !coll->n_requests;
-    op = failed ? NULL : group->spare;
+    op = group->spare;
     if (op)
         group->spare = op->next;
     madi_unlock(&coll->lock);
-    if (MADI_UNLIKELY(failed))
-        return failed;
-    if (MADI_UNLIKELY(!op)) {
-        op = calloc(1, sizeof *op);
-        if (!op)
-            return MAD_ERR_NOMEM;
+    if (!op && (op = calloc(1, sizeof *op)))
         op->group = group;
-    }
-    op->changes_mode = changes;
+    return op;
+}
+
+static void op_init(madi_coll_op_t *op)
+{
     if (MADI_UNLIKELY(op->scratch_cap > SCRATCH_KEPT)) {
         free(op->scratch);
         op->scratch = NULL;
@@ -52,9 +50,7 @@ static mad_status_t op_take(struct mad_group *group, madi_coll_op_t **out)
     op->waiter = NULL;
     op->request = NULL;
     op->posted = op->n_steps = op->at = 0;
-    op->no_memory = false;
-    *out = op;
-    return MAD_OK;
+    op->watches = op->no_memory = false;
 }
 
 static madi_coll_form_t form_compute(const struct mad_group *group, madi_coll_kind_t kind, uint64_t len, size_t size,
@@ -66,14 +62,15 @@ static madi_coll_form_t form_compute(const struct mad_group *group, madi_coll_ki
                           .n = group->n,
                           .hosts = group->places.hosts,
                           .islands = group->places.islands,
+                          .cores = group->places.cores,
                           .one_a_host = group->places.hosts == group->n,
                           .commutes = commutes};
     madi_coll_form_t form = madi_coll_choose(&c, &madi_coll_costs_default, madi_knob_text(MADI_KNOB_COLL));
     for (unsigned f = 1; f < MADI_COLL_FORMS && madi_log_shows(MADI_LOG_DEBUG); f++)
         if (madi_coll_form_fits(&c, (madi_coll_form_t)f))
             madi_log(MADI_LOG_DEBUG, "coll",
-                     "group %u: %s of %zu bytes, %d members on %d hosts: form %s: expected %" PRIu64 " ns%s", group->number,
-                     madi_coll_kind_name(kind), c.len, c.n, c.hosts, madi_coll_form_name(f),
+                     "group %" PRIu64 ": %s of %zu bytes, %d members on %d hosts: form %s: expected %" PRIu64 " ns%s",
+                     group->number, madi_coll_kind_name(kind), c.len, c.n, c.hosts, madi_coll_form_name(f),
                      madi_coll_form_ns(&c, (madi_coll_form_t)f, &madi_coll_costs_default), f == form ? ", chosen" : "");
     return form;
 }
@@ -98,10 +95,12 @@ static mad_status_t coll_op_begin(struct mad_group *group, madi_coll_kind_t kind
 {
     mad_status_t status = madi_session_usable(group->coll->session);
     madi_coll_op_t *op;
-    if (!status)
-        status = op_take(group, &op);
     if (status)
         return status;
+    op = op_take(group);
+    if (!op)
+        return MAD_ERR_NOMEM;
+    op_init(op);
     op->combine = combine ? *combine : (mad_combine_t){.size = 1, .commutes = 1};
     op->envelope = (madi_coll_envelope_t){.group = group->number,
                                           .kind = (uint8_t)kind,
@@ -123,33 +122,80 @@ static MADI_COLD void early_refuse(madi_coll_op_t *op, const madi_coll_early_t *
     madi_coll_op_fail(op, MAD_ERR_MISMATCH);
 }
 
-/* Enter an operation into its group, and carry out steps. */
-static void op_start(madi_coll_op_t *op)
+/* Carry out the sends and copies at the beginning, which need no lock.  Return the status of the last send; *request: set if it
+ * has not left. */
+static mad_status_t op_lead(madi_coll_op_t *op, mad_request_t **request)
+{
+    mad_status_t status = MAD_OK;
+    for (; op->at < op->n_steps && !status && !*request && !op->no_memory; op->at++) {
+        const madi_coll_step_t *step = &op->steps[op->at];
+        if (step->kind == MADI_COLL_SEND)
+            status = madi_coll_message_send(op, step, request);
+        else if (step->kind == MADI_COLL_COPY)
+            madi_copy(step->to, step->from, (size_t)step->len);
+        else
+            break;
+    }
+    return status;
+}
+
+/* True if an operation has nothing more to do, and nothing is known that concerns it.  Then no other thread need see it. */
+static bool op_is_over(const madi_coll_op_t *op, mad_status_t status, const mad_request_t *left)
+{
+    const struct mad_group *group = op->group;
+    return op->at == op->n_steps && !status && !left && !op->request && !op->no_memory &&
+           !atomic_load_explicit(&group->n_early, memory_order_relaxed) &&
+           !atomic_load_explicit(&group->failed, memory_order_relaxed);
+}
+
+/* Enter an operation into its group, and carry out steps.  left: a send that has begun, with this status. */
+static void op_enter(madi_coll_op_t *op, mad_status_t status, mad_request_t *left)
 {
     struct mad_group *group = op->group;
+    struct madi_coll_session *coll = group->coll;
     const madi_coll_early_t *differs;
-    madi_lock(&group->coll->lock);
-    op->envelope.seq = group->seq++;
-    group->coll->n_requests += op->request != NULL;
+    mad_status_t failed;
+    madi_lock(&coll->lock);
+    atomic_store_explicit(&group->seq, op->envelope.seq + 1, memory_order_relaxed);
+    op->changes_mode = coll->handled && !coll->n_requests;
+    coll->n_requests += op->request != NULL;
     *group->ops_tail = op;
     group->ops_tail = &op->next;
-    op->running = true;
+    failed = atomic_load_explicit(&group->failed, memory_order_relaxed);
     if (MADI_UNLIKELY(op->no_memory))
         madi_coll_op_fail(op, MAD_ERR_NOMEM);
-    else if (MADI_UNLIKELY(group->failed))
-        madi_coll_op_fail(op, group->failed);
-    else if (MADI_UNLIKELY(group->early && (differs = madi_coll_early_differs(op))))
+    else if (MADI_UNLIKELY(failed))
+        madi_coll_op_fail(op, failed);
+    else if (MADI_UNLIKELY(atomic_load_explicit(&group->n_early, memory_order_relaxed) &&
+                           (differs = madi_coll_early_differs(op))))
         early_refuse(op, differs);
+    madi_coll_sent(op, status, left);
     madi_coll_run(op);
 }
 
-/* Return the group's operation to its spare ones: it has not begun. */
+/* Begin an operation.  A locked instruction after a send would wait until the message's cache line is here, so an operation
+ * that only sends makes none. */
+static void op_start(madi_coll_op_t *op)
+{
+    struct mad_group *group = op->group;
+    mad_request_t *left = NULL;
+    mad_status_t status;
+    op->envelope.seq = atomic_load_explicit(&group->seq, memory_order_relaxed);
+    op->running = true;
+    status = op_lead(op, &left);
+    if (!op_is_over(op, status, left)) {
+        op_enter(op, status, left);
+        return;
+    }
+    op->changes_mode = false;
+    atomic_store_explicit(&group->seq, op->envelope.seq + 1, memory_order_relaxed);
+    atomic_store_explicit(&op->done, true, memory_order_relaxed);
+}
+
+/* Keep an operation that has not begun for the next one. */
 static mad_status_t op_give_back(madi_coll_op_t *op, mad_status_t status)
 {
-    madi_lock(&op->group->coll->lock);
-    op->next = op->group->spare;
-    op->group->spare = op;
-    madi_unlock(&op->group->coll->lock);
+    madi_coll_op_keep(op);
     return status;
 }
 
@@ -157,7 +203,7 @@ static MADI_COLD mad_status_t op_go_request(madi_coll_op_t *op, mad_request_t **
 {
     struct mad_group *group = op->group;
     struct madi_coll_session *coll = group->coll;
-    uint32_t seq = group->seq;
+    uint32_t seq = atomic_load_explicit(&group->seq, memory_order_relaxed);
     mad_request_t *r = madi_request_new(coll->session, true);
     if (!r)
         return op_give_back(op, MAD_ERR_NOMEM);
@@ -165,7 +211,7 @@ static MADI_COLD mad_status_t op_go_request(madi_coll_op_t *op, mad_request_t **
     op_start(op);
     if (!madi_request_is_done(r)) {
         madi_coll_mode(coll);
-        madi_coll_watch(group, seq);
+        madi_coll_watch(coll, group->number, seq);
         madi_request_left(r);
     }
     *request = r;
@@ -175,15 +221,16 @@ static MADI_COLD mad_status_t op_go_request(madi_coll_op_t *op, mad_request_t **
 /* Carry out an operation whose plan is made.  gets_ahead: true if some members only send. */
 static mad_status_t op_go(madi_coll_op_t *op, bool gets_ahead, mad_request_t **request)
 {
-    if (MADI_UNLIKELY(gets_ahead && op->group->seq % MADI_COLL_AHEAD == MADI_COLL_AHEAD - 1)) {
+    if (MADI_UNLIKELY(gets_ahead && atomic_load_explicit(&op->group->seq, memory_order_relaxed) % MADI_COLL_AHEAD ==
+                                        MADI_COLL_AHEAD - 1)) {
         madi_coll_wait(op);
         madi_coll_plan_doubling(op, MADI_COLL_TAG_AHEAD);
     }
     if (request)
         return op_go_request(op, request);
+    op_start(op);
     if (MADI_UNLIKELY(op->changes_mode))
         madi_coll_mode(op->group->coll);
-    op_start(op);
     return madi_coll_op_wait(op);
 }
 
@@ -318,7 +365,7 @@ static mad_status_t scan_go(mad_group_t *group, madi_coll_kind_t kind, const voi
     mad_status_t status = combine_begin(group, kind, from, to, count, op, &o);
     if (status)
         return status;
-    madi_coll_plan_scan(o, kind == MADI_COLL_EXSCAN, from, to, count * op->size);
+    madi_coll_plan_scan(o, (madi_coll_form_t)o->envelope.form, kind == MADI_COLL_EXSCAN, from, to, count * op->size);
     return op_go(o, true, request);
 }
 

@@ -6,7 +6,7 @@
 
 /* Times of a usual host and network.  All members need equal values, so the values do not come from this host's costs. */
 const madi_coll_costs_t madi_coll_costs_default = {
-    .turn_ns = {250, 10000, 40000}, .byte_ps = {120, 800, 8000}, .combine_ps = 100};
+    .turn_ns = {250, 10000, 40000}, .byte_ps = {120, 800, 8000}, .combine_ps = 100, .switch_ns = 1300};
 
 /* ---- Names ---------------------------------------------------------------------------------------------------- */
 
@@ -64,8 +64,8 @@ static const uint8_t forms_of_kind[MADI_COLL_KINDS] = {
     [MADI_COLL_REDUCE] = FORM(TREE) | FORM(PIPELINE),
     [MADI_COLL_ALLREDUCE] = FORM(TREE) | FORM(PIPELINE) | FORM(DOUBLING) | FORM(RING),
     [MADI_COLL_REDUCE_SCATTER] = FORM(TREE) | FORM(RING),
-    [MADI_COLL_SCAN] = FORM(DOUBLING),
-    [MADI_COLL_EXSCAN] = FORM(DOUBLING),
+    [MADI_COLL_SCAN] = FORM(LINEAR) | FORM(DOUBLING),
+    [MADI_COLL_EXSCAN] = FORM(LINEAR) | FORM(DOUBLING),
     [MADI_COLL_GATHER] = FORM(LINEAR) | FORM(TREE),
     [MADI_COLL_GATHER_V] = FORM(LINEAR),
     [MADI_COLL_SCATTER] = FORM(LINEAR) | FORM(TREE),
@@ -182,9 +182,68 @@ static uint64_t doubling_ns(const madi_coll_case_t *c, const madi_coll_costs_t *
     return rounds * (message_ns(costs, level_of(c), c->len) + combine);
 }
 
+/* True if a linear operation combines elements, from each member to the next. */
+static bool combines_along(madi_coll_kind_t kind)
+{
+    return kind == MADI_COLL_SCAN || kind == MADI_COLL_EXSCAN;
+}
+
+/* ---- Expected times where members outnumber the cores ------------------------------------------------------------
+ *
+ * There a core passes from one member to another for nearly each message, and only as many members as there are cores copy at
+ * the same time.  The factors fit measurements of 4 and 8 members on 2 cores. */
+
+/* Return the time in ns of one pass along the tree in segments. */
+static uint64_t crowd_pass_ns(const madi_coll_case_t *c, const madi_coll_costs_t *costs, uint64_t segment, bool combines)
+{
+    uint64_t turn = costs->switch_ns * (uint64_t)c->n / (uint64_t)c->cores, len = tree_len(c);
+    uint64_t segments = segment && segment < len ? (len + segment - 1) / segment : 1;
+    uint64_t byte_ps = costs->byte_ps[MADI_COLL_HOST] + (combines ? costs->combine_ps : 0);
+    return (segments + 1) * turn + rounds_of(c->n) * len * byte_ps / 1000;
+}
+
+static uint64_t crowd_tree_ns(const madi_coll_case_t *c, const madi_coll_costs_t *costs, uint64_t segment)
+{
+    bool combines = c->kind == MADI_COLL_REDUCE || c->kind == MADI_COLL_ALLREDUCE || c->kind == MADI_COLL_REDUCE_SCATTER;
+    uint64_t ns = crowd_pass_ns(c, costs, segment, combines);
+    return passes_of(c->kind) == 2 ? ns + crowd_pass_ns(c, costs, segment, false) : ns;
+}
+
+/* Return the time in ns of `steps` in which all members exchange len bytes. */
+static uint64_t crowd_steps_ns(const madi_coll_case_t *c, const madi_coll_costs_t *costs, uint64_t steps, uint64_t len,
+                               uint64_t byte_ps)
+{
+    uint64_t n = (uint64_t)c->n, cores = (uint64_t)c->cores;
+    return steps * (costs->switch_ns * n / cores + len * n * byte_ps / 1000 / cores);
+}
+
+static uint64_t crowd_ns(const madi_coll_case_t *c, madi_coll_form_t form, const madi_coll_costs_t *costs)
+{
+    uint64_t steps = (uint64_t)c->n - 1, rounds = rounds_of(c->n), byte_ps = costs->byte_ps[MADI_COLL_HOST];
+    switch (form) {
+    case MADI_COLL_TREE: return crowd_tree_ns(c, costs, 0);
+    case MADI_COLL_PIPELINE: return crowd_tree_ns(c, costs, madi_coll_segment_len(c->len));
+    case MADI_COLL_DOUBLING:
+        if (c->kind == MADI_COLL_ALLGATHER)
+            return crowd_steps_ns(c, costs, rounds, (uint64_t)c->len * steps / rounds, 2 * byte_ps) * 13 / 10;
+        return crowd_steps_ns(c, costs, rounds, c->len, byte_ps + costs->combine_ps) * 13 / 10;
+    case MADI_COLL_RING:
+        if (c->kind == MADI_COLL_ALLREDUCE)
+            return crowd_steps_ns(c, costs, 2 * steps, c->len / (uint64_t)c->n, byte_ps + costs->combine_ps / 2);
+        return crowd_steps_ns(c, costs, steps, c->len, byte_ps) * 8 / 10;
+    case MADI_COLL_SPREAD: return crowd_steps_ns(c, costs, steps + rounds, c->len / (uint64_t)c->n, byte_ps);
+    default:
+        if (combines_along(c->kind))
+            byte_ps += costs->combine_ps;
+        return costs->switch_ns * (uint64_t)c->n / (uint64_t)c->cores + steps * c->len * byte_ps / 1000;
+    }
+}
+
 uint64_t madi_coll_form_ns(const madi_coll_case_t *c, madi_coll_form_t form, const madi_coll_costs_t *costs)
 {
     uint64_t n = (uint64_t)c->n, block;
+    if (c->hosts == 1 && c->cores && c->cores < c->n)
+        return crowd_ns(c, form, costs);
     switch (form) {
     case MADI_COLL_TREE: return passes_of(c->kind) * tree_ns(c, costs, tree_len(c));
     case MADI_COLL_PIPELINE: return passes_of(c->kind) * pipeline_ns(c, costs);
@@ -195,7 +254,10 @@ uint64_t madi_coll_form_ns(const madi_coll_case_t *c, madi_coll_form_t form, con
         /* each step waits for two neighbours, whose delays add up round the ring */
         return 4 * (rounds_of(c->n) + n - 1) * costs->turn_ns[level_of(c)] +
                (uint64_t)c->len * costs->byte_ps[level_of(c)] / 1000 + (n - 1) * block * costs->byte_ps[level_of(c)] / 1000;
-    default: return (n - 1) * (costs->turn_ns[level_of(c)] / 2 + (uint64_t)c->len * costs->byte_ps[level_of(c)] / 1000);
+    default:
+        if (combines_along(c->kind))
+            return (n - 1) * (message_ns(costs, level_of(c), c->len) + (uint64_t)c->len * costs->combine_ps / 1000);
+        return (n - 1) * (costs->turn_ns[level_of(c)] / 2 + (uint64_t)c->len * costs->byte_ps[level_of(c)] / 1000);
     }
 }
 

@@ -59,6 +59,7 @@ typedef struct madi_coll_case {
     int n;           /* members */
     int hosts;       /* hosts of the members */
     int islands;     /* sets of hosts that only gateways connect */
+    int cores;       /* processors of the host, if there is one host; 0: not known */
     bool one_a_host; /* true if each member has a host of its own */
     bool commutes;   /* true if elements need not be combined in the order of the members */
 } madi_coll_case_t;
@@ -69,6 +70,7 @@ typedef struct madi_coll_costs {
     uint32_t turn_ns[MADI_COLL_LEVELS]; /* nanoseconds of a short message, one way */
     uint32_t byte_ps[MADI_COLL_LEVELS]; /* picoseconds that each byte adds */
     uint32_t combine_ps;                /* picoseconds to combine a byte */
+    uint32_t switch_ns;                 /* nanoseconds in which a core passes from one process to another */
 } madi_coll_costs_t;
 
 /* bytes of the segments of MADI_COLL_PIPELINE: a quarter of the message, within these limits */

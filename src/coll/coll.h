@@ -6,7 +6,7 @@
  *   choose.c     which form an operation takes; tree.c: trees (both pure)
  *   plan.c       plans: the list of steps of one operation; barrier.c, broadcast.c, ... fill it
  *   run.c        steps are carried out, and operations complete; send.c: one message leaves; wait.c: a thread waits
- *   match.c      a message arrives, for the step that waits for it, or early
+ *   match.c      a message arrives, for the step that waits for it, or early; early.c: those that arrive early
  *   start.c      the folder's part of a session, the channel, and how it is polled
  *   lost.c       members that are lost, and operations that have failed
  *
@@ -80,8 +80,10 @@ typedef struct madi_coll_op {
     unsigned char *scratch; /* memory for parts of results */
     size_t scratch_cap;     /* bytes */
     mad_combine_t combine;
-    bool changes_mode; /* true if the channel's handler was not needed when the operation began */
-    bool no_memory;    /* true if the plan is incomplete */
+    bool
+        changes_mode; /* true if the channel's handler was not needed when the operation began; of the thread that begins it */
+    bool no_memory;   /* true if the plan is incomplete */
+    bool watches;     /* true if the losses of peers that it waits for are of interest (lost.c) */
 } madi_coll_op_t;
 
 /* A message that has arrived before its step.  Constant. */
@@ -93,6 +95,11 @@ typedef struct madi_coll_early {
     size_t len;             /* length of `bytes` */
     unsigned char bytes[];
 } madi_coll_early_t;
+
+#define MADI_COLL_EARLY_LISTS 16 /* lists of early messages of a group */
+typedef struct madi_coll_early_list {
+    madi_coll_early_t *first, **end;
+} madi_coll_early_list_t;
 
 #define MADI_COLL_TREES 8 /* number of trees that a group keeps */
 
@@ -115,15 +122,19 @@ typedef struct madi_coll_chosen {
 struct mad_group {
     struct mad_group *next; /* next in coll->groups; under coll->lock */
     struct madi_coll_session *coll;
-    uint32_t number;
+    uint64_t number;
     int n, index;
+    void (*idle)(void *arg); /* called while a call waits (mad_group_idle_set); NULL if none */
+    void *idle_arg;
     madi_coll_places_t places;
-    madi_coll_places_t flat;                      /* like places, but as if all members were on one host */
-    uint32_t seq;                                 /* number of the next operation; under coll->lock */
-    madi_coll_op_t *ops, **ops_tail;              /* operations that are not done; under coll->lock */
-    madi_coll_op_t *spare;                        /* an operation to use again; NULL if none; under coll->lock */
-    madi_coll_early_t *early, **early_tail;       /* messages that wait for their steps; under coll->lock */
-    mad_status_t failed;                          /* status of all later operations; under coll->lock */
+    madi_coll_places_t flat;         /* like places, but as if all members were on one host */
+    _Atomic(uint32_t) seq;           /* number of the next operation; written by the thread that begins an operation */
+    madi_coll_op_t *ops, **ops_tail; /* operations that are not done; under coll->lock */
+    madi_coll_op_t *kept;            /* like spare; of the thread that begins an operation */
+    madi_coll_op_t *spare;           /* an operation to use again; NULL if none; under coll->lock */
+    madi_coll_early_list_t early[MADI_COLL_EARLY_LISTS]; /* messages that wait for their steps; under coll->lock */
+    _Atomic(size_t) n_early;                             /* their number; written under coll->lock */
+    _Atomic(mad_status_t) failed;                        /* status of all later operations; written under coll->lock */
     bool told;                                    /* true once the failure was sent to the members; under coll->lock */
     madi_coll_tree_kept_t trees[MADI_COLL_TREES]; /* by root, modulo their number; of the thread that begins an operation */
     madi_coll_chosen_t chosen[MADI_COLL_KINDS];   /* likewise */
@@ -229,7 +240,8 @@ void madi_coll_plan_broadcast(madi_coll_op_t *op, madi_coll_form_t form, int roo
 void madi_coll_plan_reduce(madi_coll_op_t *op, madi_coll_form_t form, int root, const void *from, void *to, uint64_t len);
 void madi_coll_plan_allreduce(madi_coll_op_t *op, madi_coll_form_t form, const void *from, void *to, uint64_t count);
 void madi_coll_plan_reduce_scatter(madi_coll_op_t *op, madi_coll_form_t form, const void *from, void *to, uint64_t len);
-void madi_coll_plan_scan(madi_coll_op_t *op, bool exclusive, const void *from, void *to, uint64_t len);
+void madi_coll_plan_scan(madi_coll_op_t *op, madi_coll_form_t form, bool exclusive, const void *from, void *to,
+                         uint64_t len);
 void madi_coll_plan_gather(madi_coll_op_t *op, madi_coll_form_t form, int root, const void *from, uint64_t len, void *to);
 void madi_coll_plan_gather_v(madi_coll_op_t *op, int root, const void *from, uint64_t len, void *to, const size_t *lens,
                              const size_t *offsets);
@@ -250,6 +262,9 @@ mad_status_t madi_coll_message_send(madi_coll_op_t *op, const madi_coll_step_t *
 void madi_coll_abort_send(struct mad_group *group, uint32_t seq, mad_status_t status);
 
 /* run.c */
+/* Record that a send has begun, with this status; request: set if it has not left.  Under coll->lock, which is released
+ * meanwhile if there is a request. */
+void madi_coll_sent(madi_coll_op_t *op, mad_status_t status, mad_request_t *request);
 /* Carry out steps, and complete the operation after the last one.  Precondition: op->running was set under coll->lock,
  * which is still held; it is released. */
 void madi_coll_run(madi_coll_op_t *op);
@@ -263,38 +278,48 @@ void madi_coll_message_done(void *op, mad_status_t status);
 madi_coll_step_t *madi_coll_posted_take(madi_coll_op_t *op, mad_peer_t peer, unsigned tag);
 
 /* match.c */
-madi_coll_op_t *madi_coll_op_find(const struct mad_group *group, uint32_t seq); /* NULL if none; under coll->lock */
+struct mad_group *madi_coll_group_find(const struct madi_coll_session *coll,
+                                       uint64_t number);                        /* NULL if none; under coll->lock */
+madi_coll_op_t *madi_coll_op_find(const struct mad_group *group, uint32_t seq); /* likewise */
 /* Handle the first block of a message.  message: NULL if the message has ended; otherwise owned by this function if it returns
  * true, else still by the caller.  Called without locks. */
 bool madi_coll_arrived(struct madi_coll_session *coll, mad_peer_t peer, mad_message_t *message, const void *base,
                        size_t len);
 mad_handled_t madi_coll_handler(mad_channel_t *channel, mad_message_t *message, void *coll); /* the channel's handler */
-/* Take an early message for this step out of its list; NULL if none.  Under coll->lock. */
-madi_coll_early_t *madi_coll_early_take(struct mad_group *group, const madi_coll_op_t *op, const madi_coll_step_t *step);
-/* Count an early message no more, because it leaves its list.  Under coll->lock. */
-void madi_coll_early_uncount(struct madi_coll_session *coll, const madi_coll_early_t *early);
-/* Free an early message, and drop what it still has.  Called without locks. */
-void madi_coll_early_free(madi_coll_early_t *early);
-/* Take the early messages of the operations from `seq` on, which have failed, out of their list: their senders wait until they
- * are dropped.  Return them as a list.  Under coll->lock. */
-madi_coll_early_t *madi_coll_early_cut(struct mad_group *group, uint32_t seq);
-void madi_coll_early_free_all(madi_coll_early_t *list); /* like madi_coll_early_free, for a list */
-/* Move the early messages of a new group to it.  Under coll->lock. */
-void madi_coll_early_adopt(struct mad_group *group);
 /* Receive the second block of a message for a step, whose message was counted as pending.  Called without locks. */
 void madi_coll_long_receive(madi_coll_op_t *op, const madi_coll_step_t *step, mad_message_t *message);
 /* True if two envelopes belong to operations that are alike. */
 bool madi_coll_alike(const madi_coll_envelope_t *own, const madi_coll_envelope_t *other);
 /* Log that a peer's operation differs from this process's own.  Called without locks. */
 void madi_coll_differ_log(const madi_coll_envelope_t *own, const madi_coll_envelope_t *other, mad_peer_t peer);
-/* Return an early message whose operation differs from this one, which has the same number; NULL if none.  Under coll->lock. */
+
+/* early.c: under coll->lock, unless a contract says otherwise */
+void madi_coll_early_init(struct mad_group *group);
+/* Keep a message whose step has not begun: head, and its bytes.  group: NULL if it does not exist here.  Return false if there
+ * are too many, or if out of memory. */
+bool madi_coll_early_keep(struct madi_coll_session *coll, struct mad_group *group, const madi_coll_early_t *head,
+                          const void *bytes);
+/* Take an early message for this step out of its list; NULL if none. */
+madi_coll_early_t *madi_coll_early_take(struct mad_group *group, const madi_coll_op_t *op, const madi_coll_step_t *step);
+/* Return an early message whose operation differs from this one, which has the same number; NULL if none. */
 const madi_coll_early_t *madi_coll_early_differs(const madi_coll_op_t *op);
+/* Take the early messages of the operations from `seq` on, which have failed, out of their lists: their senders wait until they
+ * are dropped.  Return them as a list. */
+madi_coll_early_t *madi_coll_early_cut(struct mad_group *group, uint32_t seq);
+madi_coll_early_t *madi_coll_early_cut_all(struct mad_group *group); /* likewise, for all messages of the group */
+/* Move the early messages of a new group to it. */
+void madi_coll_early_adopt(struct mad_group *group);
+/* Count an early message no more, because it leaves its list. */
+void madi_coll_early_uncount(struct madi_coll_session *coll, const madi_coll_early_t *early);
+/* Free an early message, and drop what it still has.  Called without locks. */
+void madi_coll_early_free(madi_coll_early_t *early);
+void madi_coll_early_free_all(madi_coll_early_t *list); /* likewise, for a list */
 
 /* lost.c */
 /* Return the entry of a peer; NULL if out of memory.  Under coll->lock. */
 madi_coll_peer_t *madi_coll_peer(struct madi_coll_session *coll, mad_peer_t peer);
-/* Have losses of the peers reported for which an operation waits, if it is not done.  Called without locks. */
-void madi_coll_watch(struct mad_group *group, uint32_t seq);
+/* Have losses of the peers reported for which an operation waits, now and later, if it is not done.  Called without locks. */
+void madi_coll_watch(struct madi_coll_session *coll, uint64_t group_number, uint32_t seq);
 /* Return why a peer is lost, MAD_OK if it is not.  Under coll->lock. */
 static inline mad_status_t madi_coll_lost(const struct madi_coll_session *coll, mad_peer_t peer)
 {
@@ -307,6 +332,8 @@ mad_status_t madi_coll_op_wait(madi_coll_op_t *op);
 
 /* group.c */
 void madi_coll_op_free(madi_coll_op_t *op);
+/* Keep an operation that is done, or has not begun, for the next one.  In the thread that begins the group's operations. */
+void madi_coll_op_keep(madi_coll_op_t *op);
 void madi_coll_session_free(mad_session_t *session); /* free all groups, and this folder's part of a session */
 
 #endif

@@ -12,6 +12,19 @@ void madi_coll_op_free(madi_coll_op_t *op)
     free(op);
 }
 
+void madi_coll_op_keep(madi_coll_op_t *op)
+{
+    struct mad_group *group = op->group;
+    if (MADI_LIKELY(!group->kept)) {
+        group->kept = op;
+        return;
+    }
+    madi_lock(&group->coll->lock);
+    op->next = group->spare;
+    group->spare = op;
+    madi_unlock(&group->coll->lock);
+}
+
 /* Enter a group into the list.  Return false if its number is in use. */
 static bool group_enter(struct mad_group *group)
 {
@@ -32,10 +45,8 @@ static bool group_enter(struct mad_group *group)
 /* Free a group that is in no list. */
 static void group_free(struct mad_group *group)
 {
-    for (madi_coll_early_t *early; (early = group->early);) {
-        group->early = early->next;
-        madi_coll_early_free(early);
-    }
+    if (group->kept)
+        madi_coll_op_free(group->kept);
     for (madi_coll_op_t *op; (op = group->spare);) {
         group->spare = op->next;
         madi_coll_op_free(op);
@@ -44,7 +55,7 @@ static void group_free(struct mad_group *group)
     free(group);
 }
 
-mad_status_t mad_group_new(mad_session_t *session, const mad_peer_t *members, int n, int index, uint32_t number,
+mad_status_t mad_group_new(mad_session_t *session, const mad_peer_t *members, int n, int index, uint64_t number,
                            mad_group_t **group)
 {
     struct madi_coll_session *coll;
@@ -63,7 +74,7 @@ mad_status_t mad_group_new(mad_session_t *session, const mad_peer_t *members, in
     g->n = n;
     g->index = index;
     g->ops_tail = &g->ops;
-    g->early_tail = &g->early;
+    madi_coll_early_init(g);
     for (int i = 0; i < n; i++)
         g->peers[i] = members[i];
     status = madi_coll_places_find(g);
@@ -79,6 +90,7 @@ mad_status_t mad_group_new(mad_session_t *session, const mad_peer_t *members, in
 mad_status_t mad_group_free(mad_group_t *group)
 {
     struct madi_coll_session *coll;
+    madi_coll_early_t *cut = NULL;
     struct mad_group **p;
     bool busy;
     if (!group)
@@ -92,13 +104,19 @@ mad_status_t mad_group_free(mad_group_t *group)
         for (p = &coll->groups; *p != group; p = &(*p)->next)
             ;
         *p = group->next;
-        for (const madi_coll_early_t *early = group->early; early; early = early->next)
-            madi_coll_early_uncount(coll, early);
+        cut = madi_coll_early_cut_all(group);
     }
     madi_unlock(&coll->lock);
+    madi_coll_early_free_all(cut);
     if (!busy)
         group_free(group);
     return busy ? MAD_ERR_BUSY : MAD_OK;
+}
+
+void mad_group_idle_set(mad_group_t *group, void (*idle)(void *arg), void *arg)
+{
+    group->idle = idle;
+    group->idle_arg = arg;
 }
 
 int mad_group_size(const mad_group_t *group)
@@ -123,6 +141,7 @@ void madi_coll_session_free(mad_session_t *session)
             group->ops = op->next;
             madi_coll_op_free(op);
         }
+        madi_coll_early_free_all(madi_coll_early_cut_all(group));
         group_free(group);
     }
     for (madi_coll_early_t *early; (early = coll->strange);) {

@@ -41,10 +41,11 @@ static void networks_read(const unsigned char *address, uint64_t *memory, networ
     *memory = 0;
     set->n = 0;
     while (address && madi_address_next(address, &at, &e)) {
-        if (!strcmp(e.driver, "shm"))
+        if (!strcmp(e.driver, "shm")) {
             *memory = entry_hash(&e);
-        else if (strcmp(e.driver, "virtual") != 0 && strcmp(e.driver, "self") != 0 && set->n < NETWORKS)
+        } else if (strcmp(e.driver, "virtual") != 0 && strcmp(e.driver, "self") != 0 && set->n < NETWORKS) {
             set->hash[set->n++] = entry_hash(&e);
+        }
     }
 }
 
@@ -82,6 +83,8 @@ static void member_place(finding_t *f, const unsigned char *address, int member)
     uint64_t memory;
     int host = 0, islands = p->islands;
     networks_read(address, &memory, &set);
+    if (member == 0)
+        p->cores = address ? madi_address_cores(address) : 0;
     while (host < p->hosts && !(memory && f->memory[host] == memory))
         host++;
     p->host[member] = host;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collective operations: members that are lost.
  *
- * An operation that waits long has posted a receive on the channel `watch` for each peer that it waits for.  No message comes
- * there: the receive ends when the peer is lost, or when no connection can be made. */
+ * An operation that waits long (op->watches) has posted a receive on the channel `watch` for each peer that it waits for.  No
+ * message comes there: the receive ends when the peer is lost, or when no connection can be made. */
 #include "coll/coll.h"
 
 #include <stdlib.h>
@@ -96,16 +96,19 @@ static int unwatched_collect(madi_coll_op_t *op, mad_peer_t peers[WATCHED_AT_ONC
     return n;
 }
 
-void madi_coll_watch(struct mad_group *group, uint32_t seq)
+void madi_coll_watch(struct madi_coll_session *coll, uint64_t group_number, uint32_t seq)
 {
-    struct madi_coll_session *coll = group->coll;
     mad_peer_t peers[WATCHED_AT_ONCE];
+    const struct mad_group *group;
     madi_coll_op_t *op;
     int n;
     do {
         madi_lock(&coll->lock);
-        op = madi_coll_op_find(group, seq);
+        group = madi_coll_group_find(coll, group_number);
+        op = group ? madi_coll_op_find(group, seq) : NULL;
         n = op ? unwatched_collect(op, peers) : 0;
+        if (op)
+            op->watches = true;
         madi_unlock(&coll->lock);
         for (int i = 0; i < n; i++)
             watch_begin(coll, peers[i]);

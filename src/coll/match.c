@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collective operations: messages that arrive, for the step that waits for them, or early. */
+/* Collective operations: messages that arrive, for the step that waits for them, or early (early.c). */
 #include "base/log.h"
 #include "coll/coll.h"
 #include "core/connect/gate.h"
@@ -7,6 +7,7 @@
 #include "core/driver.h"
 #include "core/object/channel.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,125 +23,6 @@ static void peer_hang_up_coll(struct madi_coll_session *coll, mad_peer_t peer, c
     madi_unlock(&session->lock);
 }
 
-/* ---- Early messages ---------------------------------------------------------------------------------------------- */
-
-/* Count an early message.  Return false if there are too many, or if out of memory. */
-static bool early_count(struct madi_coll_session *coll, mad_peer_t peer, size_t len)
-{
-    madi_coll_peer_t *entry = madi_coll_peer(coll, peer);
-    if (!entry || entry->n_early >= MADI_COLL_EARLY_MAX || coll->n_early >= 4 * (size_t)MADI_COLL_EARLY_MAX ||
-        entry->early_bytes + len > MADI_COLL_EARLY_BYTES || coll->early_bytes + len > 4 * MADI_COLL_EARLY_BYTES)
-        return false;
-    entry->n_early++;
-    entry->early_bytes += len;
-    coll->n_early++;
-    coll->early_bytes += len;
-    return true;
-}
-
-void madi_coll_early_uncount(struct madi_coll_session *coll, const madi_coll_early_t *early)
-{
-    madi_coll_peer_t *entry = &coll->peers[early->peer]; /* made by early_count */
-    entry->n_early--;
-    entry->early_bytes -= early->len;
-    coll->n_early--;
-    coll->early_bytes -= early->len;
-}
-
-/* Keep a message whose step has not begun.  Return false if there are too many.  Under coll->lock. */
-static bool early_keep(struct madi_coll_session *coll, struct mad_group *group, const madi_coll_early_t *head,
-                       const void *bytes)
-{
-    madi_coll_early_t *early = malloc(sizeof *early + head->len);
-    if (!early || !early_count(coll, head->peer, head->len)) {
-        free(early);
-        return false;
-    }
-    *early = *head;
-    early->next = NULL;
-    if (head->len)
-        memcpy(early->bytes, bytes, head->len);
-    if (group) {
-        *group->early_tail = early;
-        group->early_tail = &early->next;
-    } else {
-        early->next = coll->strange;
-        coll->strange = early;
-    }
-    return true;
-}
-
-madi_coll_early_t *madi_coll_early_take(struct mad_group *group, const madi_coll_op_t *op, const madi_coll_step_t *step)
-{
-    for (madi_coll_early_t **p = &group->early; *p; p = &(*p)->next) {
-        madi_coll_early_t *early = *p;
-        if (early->envelope.seq != op->envelope.seq || early->envelope.tag != step->tag ||
-            early->peer != group->peers[step->member])
-            continue;
-        *p = early->next;
-        if (group->early_tail == &early->next)
-            group->early_tail = p;
-        madi_coll_early_uncount(group->coll, early);
-        return early;
-    }
-    return NULL;
-}
-
-madi_coll_early_t *madi_coll_early_cut(struct mad_group *group, uint32_t seq)
-{
-    madi_coll_early_t *list = NULL, **p = &group->early;
-    while (*p) {
-        madi_coll_early_t *early = *p;
-        if ((int32_t)(early->envelope.seq - seq) < 0) {
-            p = &early->next;
-            continue;
-        }
-        *p = early->next;
-        madi_coll_early_uncount(group->coll, early);
-        early->next = list;
-        list = early;
-    }
-    group->early_tail = p;
-    return list;
-}
-
-void madi_coll_early_free_all(madi_coll_early_t *list)
-{
-    for (madi_coll_early_t *next; list; list = next) {
-        next = list->next;
-        madi_coll_early_free(list);
-    }
-}
-
-void madi_coll_early_free(madi_coll_early_t *early)
-{
-    if (early->message)
-        mad_message_drop(early->message);
-    free(early);
-}
-
-void madi_coll_early_adopt(struct mad_group *group)
-{
-    for (madi_coll_early_t **p = &group->coll->strange; *p;) {
-        madi_coll_early_t *early = *p;
-        if (early->envelope.group != group->number) {
-            p = &early->next;
-            continue;
-        }
-        *p = early->next;
-        if (early->envelope.kind == MADI_COLL_ABORT && !group->failed) {
-            group->failed = MAD_ERR_PEER;
-            group->told = true;
-        }
-        early->next = group->early; /* the order is free: messages are found by their envelopes */
-        if (!group->early)
-            group->early_tail = &early->next;
-        group->early = early;
-    }
-}
-
-/* ---- Messages ---------------------------------------------------------------------------------------------------- */
-
 bool madi_coll_alike(const madi_coll_envelope_t *own, const madi_coll_envelope_t *e)
 {
     return e->kind == own->kind && (e->form & MADI_COLL_FORM) == own->form && e->check == own->check;
@@ -151,21 +33,12 @@ void madi_coll_differ_log(const madi_coll_envelope_t *own, const madi_coll_envel
     unsigned form = e->form & MADI_COLL_FORM;
     bool same_kind = e->kind == own->kind, same_form = form == own->form;
     madi_log(MADI_LOG_ERROR, "coll",
-             "group %u, operation %u: members disagree: peer %d calls %s (form %s), this process %s (form %s)%s", own->group,
-             own->seq, peer, madi_coll_kind_name(e->kind), madi_coll_form_name(form), madi_coll_kind_name(own->kind),
-             madi_coll_form_name(own->form),
+             "group %" PRIu64 ", operation %u: members disagree: peer %d calls %s (form %s), this process %s (form %s)%s",
+             own->group, own->seq, peer, madi_coll_kind_name(e->kind), madi_coll_form_name(form),
+             madi_coll_kind_name(own->kind), madi_coll_form_name(own->form),
              same_kind && same_form ? ", with another length or root"
              : same_kind            ? ": give all processes the same MAD_COLL, length and root"
                                     : "");
-}
-
-const madi_coll_early_t *madi_coll_early_differs(const madi_coll_op_t *op)
-{
-    const madi_coll_early_t *early = op->group->early;
-    while (early && (early->envelope.seq != op->envelope.seq || early->envelope.kind == MADI_COLL_ABORT ||
-                     madi_coll_alike(&op->envelope, &early->envelope)))
-        early = early->next;
-    return early;
 }
 
 void madi_coll_long_receive(madi_coll_op_t *op, const madi_coll_step_t *step, mad_message_t *message)
@@ -180,7 +53,7 @@ void madi_coll_long_receive(madi_coll_op_t *op, const madi_coll_step_t *step, ma
         mad_request_detach(request, madi_coll_message_done, op);
 }
 
-static struct mad_group *group_find(const struct madi_coll_session *coll, uint32_t number)
+struct mad_group *madi_coll_group_find(const struct madi_coll_session *coll, uint64_t number)
 {
     struct mad_group *group = coll->groups;
     while (group && group->number != number)
@@ -246,8 +119,8 @@ static bool step_deliver(madi_coll_op_t *op, madi_coll_step_t *step, const madi_
         madi_coll_run(op);
     }
     if (MADI_UNLIKELY(len != wanted))
-        madi_log(MADI_LOG_ERROR, "coll", "group %u, operation %u (%s): member %d sends %zu bytes, not %llu", e->group,
-                 e->seq, madi_coll_kind_name(e->kind), member, len, (unsigned long long)wanted);
+        madi_log(MADI_LOG_ERROR, "coll", "group %" PRIu64 ", operation %u (%s): member %d sends %zu bytes, not %llu",
+                 e->group, e->seq, madi_coll_kind_name(e->kind), member, len, (unsigned long long)wanted);
     return false;
 }
 
@@ -269,7 +142,7 @@ bool madi_coll_arrived(struct madi_coll_session *coll, mad_peer_t peer, mad_mess
     }
     memcpy(e, base, sizeof *e);
     madi_lock(&coll->lock);
-    group = group_find(coll, e->group);
+    group = madi_coll_group_find(coll, e->group);
     if (MADI_LIKELY(group && (op = madi_coll_op_find(group, e->seq)) && e->kind != MADI_COLL_ABORT)) {
         if (MADI_UNLIKELY(!madi_coll_alike(&op->envelope, e))) {
             madi_coll_op_fail(op, MAD_ERR_MISMATCH);
@@ -283,21 +156,22 @@ bool madi_coll_arrived(struct madi_coll_session *coll, mad_peer_t peer, mad_mess
         cut = aborts ? madi_coll_early_cut(group, e->seq) : NULL;
     }
     if (group && !(op && !op->status) &&
-        (group->failed || e->kind == MADI_COLL_ABORT || (int32_t)(e->seq - group->seq) < 0)) {
+        (group->failed || e->kind == MADI_COLL_ABORT ||
+         (int32_t)(e->seq - atomic_load_explicit(&group->seq, memory_order_relaxed)) < 0)) {
         madi_unlock(&coll->lock); /* nobody waits for the message any more */
         madi_coll_early_free_all(cut);
         if (differs)
             madi_coll_differ_log(&own, e, peer);
         if (aborts)
-            madi_log(MADI_LOG_WARN, "coll", "group %u: peer %d reports that its operation %u has failed: %s", e->group, peer,
-                     e->seq, mad_status_text(abort_status(e)));
+            madi_log(MADI_LOG_WARN, "coll", "group %" PRIu64 ": peer %d reports that its operation %u has failed: %s",
+                     e->group, peer, e->seq, mad_status_text(abort_status(e)));
         if (differs || aborts)
             madi_coll_run_failed(coll);
         return false;
     }
     if (e->form & MADI_COLL_FOLLOWS)
         head.message = message;
-    kept = early_keep(coll, group, &head, bytes);
+    kept = madi_coll_early_keep(coll, group, &head, bytes);
     madi_unlock(&coll->lock);
     if (!kept)
         peer_hang_up_coll(coll, peer, "no room for early messages of collective operations");

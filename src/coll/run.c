@@ -5,6 +5,7 @@
 #include "core/conn/request.h"
 #include "core/driver.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define COPIED_LOCKED 1024 /* bytes: longest copy that is made under the lock */
@@ -48,7 +49,7 @@ static mad_status_t early_use(madi_coll_op_t *op, const madi_coll_step_t *step, 
 {
     mad_status_t status = MAD_OK;
     if (!early->message && early->len != step->len) {
-        madi_log(MADI_LOG_ERROR, "coll", "group %u, operation %u (%s): member %d sends %zu bytes, not %llu",
+        madi_log(MADI_LOG_ERROR, "coll", "group %" PRIu64 ", operation %u (%s): member %d sends %zu bytes, not %llu",
                  op->envelope.group, op->envelope.seq, madi_coll_kind_name(op->envelope.kind), step->member, early->len,
                  (unsigned long long)step->len);
         status = MAD_ERR_MISMATCH;
@@ -67,7 +68,8 @@ static void step_receive(madi_coll_op_t *op, uint32_t index)
 {
     madi_coll_step_t *step = &op->steps[index];
     struct madi_coll_session *coll = op->group->coll;
-    madi_coll_early_t *early = op->group->early ? madi_coll_early_take(op->group, op, step) : NULL;
+    bool any_early = atomic_load_explicit(&op->group->n_early, memory_order_relaxed) != 0;
+    madi_coll_early_t *early = any_early ? madi_coll_early_take(op->group, op, step) : NULL;
     mad_status_t status;
     bool is_long;
     if (MADI_LIKELY(!early)) {
@@ -89,6 +91,19 @@ static void step_receive(madi_coll_op_t *op, uint32_t index)
     }
 }
 
+void madi_coll_sent(madi_coll_op_t *op, mad_status_t status, mad_request_t *request)
+{
+    struct madi_coll_session *coll = op->group->coll;
+    if (MADI_UNLIKELY(status))
+        madi_coll_op_fail(op, status);
+    if (MADI_LIKELY(!request))
+        return;
+    op->pending++;
+    madi_unlock(&coll->lock);
+    mad_request_detach(request, madi_coll_message_done, op);
+    madi_lock(&coll->lock);
+}
+
 /* Begin a send.  Under coll->lock, which is released meanwhile. */
 static void step_send(madi_coll_op_t *op, const madi_coll_step_t *step)
 {
@@ -98,14 +113,7 @@ static void step_send(madi_coll_op_t *op, const madi_coll_step_t *step)
     madi_unlock(&coll->lock);
     status = madi_coll_message_send(op, step, &request);
     madi_lock(&coll->lock);
-    if (MADI_UNLIKELY(status))
-        madi_coll_op_fail(op, status);
-    if (MADI_LIKELY(!request))
-        return;
-    op->pending++;
-    madi_unlock(&coll->lock);
-    mad_request_detach(request, madi_coll_message_done, op);
-    madi_lock(&coll->lock);
+    madi_coll_sent(op, status, request);
 }
 
 /* Combine the elements of a step. */
@@ -212,9 +220,11 @@ static void coll_op_complete(madi_coll_op_t *op)
         group->spare = op;
         coll->n_requests--;
     } else {
-        atomic_store_explicit(&op->done, true, memory_order_release); /* pairs with op_wait */
-        if (op->waiter)
-            marceli_waiter_wake(op->waiter);
+        /* A thread that sleeps takes the lock before it leaves.  One that polls may use the operation again at once. */
+        marceli_waiter_t *waiter = op->waiter;
+        atomic_store_explicit(&op->done, true, memory_order_release); /* pairs with op_is_done */
+        if (MADI_UNLIKELY(waiter != NULL))
+            marceli_waiter_wake(waiter);
     }
     madi_unlock(&coll->lock);
     if (request)
@@ -225,12 +235,19 @@ static void coll_op_complete(madi_coll_op_t *op)
 
 void madi_coll_run(madi_coll_op_t *op)
 {
+    struct madi_coll_session *coll = op->group->coll;
+    uint64_t number = op->group->number;
+    uint32_t seq = op->envelope.seq;
+    bool watches;
     if (steps_advance(op)) {
         coll_op_complete(op);
         return;
     }
     op->running = false;
-    madi_unlock(&op->group->coll->lock);
+    watches = op->watches;
+    madi_unlock(&coll->lock); /* from now on, another thread may complete the operation */
+    if (MADI_UNLIKELY(watches))
+        madi_coll_watch(coll, number, seq);
 }
 
 /* Find an operation that has failed and has nothing more to wait for.  Under coll->lock. */

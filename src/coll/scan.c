@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collective operations: plans of the scans.  After the round of distance d, a member has the combined elements of the 2 d
+/* Collective operations: plans of the scans.  LINEAR: each member combines its elements with those that come from the member
+ * before it, and passes them on.  DOUBLING: after the round of distance d, a member has the combined elements of the 2 d
  * members up to itself. */
 #include "coll/coll.h"
 
@@ -20,12 +21,36 @@ static void plan_rounds(madi_coll_op_t *op, int first, unsigned char *to, uint64
     }
 }
 
-void madi_coll_plan_scan(madi_coll_op_t *op, bool exclusive, const void *from, void *to, uint64_t len)
+/* scratch: room for two times len bytes. */
+static void plan_chain(madi_coll_op_t *op, bool exclusive, const void *from, unsigned char *to, uint64_t len,
+                       unsigned char *scratch)
 {
     int n = op->group->n, me = op->group->index;
-    unsigned char *scratch = madi_coll_scratch(op, len);
+    unsigned char *sum = exclusive ? scratch + len : to;
+    if (!exclusive || me + 1 < n)
+        madi_coll_copy(op, sum, from, len);
+    if (me) {
+        madi_coll_receive(op, me - 1, 0, scratch, len);
+        madi_coll_wait(op);
+        if (!exclusive || me + 1 < n)
+            madi_coll_combine(op, scratch, sum, len);
+    }
+    if (me + 1 < n)
+        madi_coll_send(op, me + 1, 0, sum, len);
+    if (exclusive && me)
+        madi_coll_copy(op, to, scratch, len);
+}
+
+void madi_coll_plan_scan(madi_coll_op_t *op, madi_coll_form_t form, bool exclusive, const void *from, void *to, uint64_t len)
+{
+    int n = op->group->n, me = op->group->index;
+    unsigned char *scratch = madi_coll_scratch(op, 2 * len);
     if (!scratch)
         return;
+    if (form == MADI_COLL_LINEAR) {
+        plan_chain(op, exclusive, from, to, len, scratch);
+        return;
+    }
     if (!exclusive) {
         madi_coll_copy(op, to, from, len);
         plan_rounds(op, 0, to, len, scratch);

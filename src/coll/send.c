@@ -5,8 +5,11 @@
 
 #include <string.h>
 
-/* bytes: longest message that is copied on the stack if it cannot leave at once; the block then arrives with its message */
+/* bytes: longest message that is one block if it cannot leave at once; the block then arrives with its message */
 #define STAGED (MAD_PREFIX_MAX - sizeof(madi_coll_envelope_t))
+/* bytes: longest message that the library copies if it cannot leave at once, so that the sender gets ahead.  The operations by
+ * which it may get ahead are limited (MADI_COLL_AHEAD) */
+#define COPIED 8192
 
 /* Send an envelope and its bytes as one block.  They are copied. */
 static mad_status_t block_send_copied(mad_channel_t *channel, mad_peer_t peer, const madi_coll_envelope_t *envelope,
@@ -28,6 +31,7 @@ mad_status_t madi_coll_message_send(madi_coll_op_t *op, const madi_coll_step_t *
     struct iovec pieces[2] = {{&envelope, sizeof envelope}, {step->from, (size_t)step->len}};
     mad_block_t blocks[2] = {{&envelope, sizeof envelope, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
                              {step->from, (size_t)step->len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
+    bool is_copied = step->len <= COPIED;
     mad_status_t status;
 
     *request = NULL;
@@ -36,19 +40,21 @@ mad_status_t madi_coll_message_send(madi_coll_op_t *op, const madi_coll_step_t *
         status = mad_message_send_now(channel, peer, pieces, step->len ? 2 : 1);
         if (MADI_LIKELY(status != MAD_ERR_AGAIN))
             return status;
-        if (step->len <= STAGED)
-            status = block_send_copied(channel, peer, &envelope, step->from, (size_t)step->len, request);
-    } else {
-        status = MAD_ERR_AGAIN;
     }
-    if (status == MAD_ERR_AGAIN) {
+    if (step->len <= STAGED) {
+        status = block_send_copied(channel, peer, &envelope, step->from, (size_t)step->len, request);
+    } else {
         envelope.form |= MADI_COLL_FOLLOWS;
+        if (is_copied)
+            blocks[1].send_mode = MAD_SEND_SAFER;
         status = mad_message_send(channel, peer, blocks, 2, request);
     }
-    if (status)
+    if (status || madi_request_is_instant(*request)) {
         *request = NULL;
-    else if (madi_request_is_instant(*request))
+    } else if (is_copied) {
+        mad_request_detach(*request, NULL, NULL);
         *request = NULL;
+    }
     return status;
 }
 

@@ -26,6 +26,7 @@ typedef struct madi_coll_places {
     int hosts;                      /* number of hosts */
     int islands;                    /* number of islands */
     int *host_first, *island_first; /* first member of each host, and of each island */
+    int cores;                      /* processors of the host, if there is one host; 0: not known */
     bool contiguous;                /* true if the members of each host, and of each island, have consecutive indices */
 } madi_coll_places_t;
 

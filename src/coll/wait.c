@@ -112,15 +112,32 @@ static MADI_COLD bool op_wait_yielding(madi_coll_op_t *op)
     return op_is_done(op);
 }
 
+/* Poll until the operation is done, and call the program's function after each look that was in vain (mad_group_idle_set). */
+static void op_wait_idle(madi_coll_op_t *op)
+{
+    struct mad_group *group = op->group;
+    int looks = group->coll->session->spins;
+    while (!op_is_done(op)) {
+        if (op_look(group->coll))
+            continue;
+        if (MADI_UNLIKELY(looks-- == 0)) /* from now on, losses are of interest */
+            madi_coll_watch(group->coll, group->number, op->envelope.seq);
+        group->idle(group->idle_arg);
+    }
+}
+
 mad_status_t madi_coll_op_wait(madi_coll_op_t *op)
 {
     struct madi_coll_session *coll = op->group->coll;
     mad_status_t status;
-    bool done = op_wait_polled(op);
+    bool done;
+    if (op->group->idle)
+        op_wait_idle(op);
+    done = op_wait_polled(op);
     if (MADI_UNLIKELY(!done && madi_session_oversubscribed(coll->session)))
         done = op_wait_yielding(op);
     if (MADI_UNLIKELY(!done)) {
-        madi_coll_watch(op->group, op->envelope.seq);
+        madi_coll_watch(coll, op->group->number, op->envelope.seq);
         while (!op_is_done(op)) {
             op_sleep(op);
             while (madi_coll_poll(coll) && !op_is_done(op))
@@ -132,10 +149,7 @@ mad_status_t madi_coll_op_wait(madi_coll_op_t *op)
         sched_yield();
         madi_coll_poll(coll);
     }
-    madi_lock(&coll->lock); /* the completing thread has left */
     status = op->status;
-    op->next = op->group->spare;
-    op->group->spare = op;
-    madi_unlock(&coll->lock);
+    madi_coll_op_keep(op);
     return status;
 }

@@ -56,6 +56,78 @@ START_TEST(short_and_long_messages_take_different_forms)
 }
 END_TEST
 
+/* Four or eight members on two cores: forms with fewer turns. */
+START_TEST(a_crowded_host_takes_other_forms)
+{
+    static const struct {
+        madi_coll_kind_t kind;
+        size_t len;
+        int n;
+        madi_coll_form_t form;
+    } rows[] = {
+        {MADI_COLL_BARRIER, 0, 4, MADI_COLL_DOUBLING},          {MADI_COLL_BROADCAST, 8, 4, MADI_COLL_TREE},
+        {MADI_COLL_BROADCAST, 1 << 19, 4, MADI_COLL_TREE},      {MADI_COLL_REDUCE, 1 << 19, 8, MADI_COLL_TREE},
+        {MADI_COLL_ALLREDUCE, 8, 4, MADI_COLL_DOUBLING},        {MADI_COLL_ALLREDUCE, 1 << 16, 4, MADI_COLL_RING},
+        {MADI_COLL_ALLREDUCE, 1 << 19, 8, MADI_COLL_TREE},      {MADI_COLL_ALLGATHER, 8, 8, MADI_COLL_DOUBLING},
+        {MADI_COLL_ALLGATHER, 1 << 13, 8, MADI_COLL_RING},      {MADI_COLL_GATHER, 8, 8, MADI_COLL_LINEAR},
+        {MADI_COLL_SCATTER, 1 << 16, 8, MADI_COLL_LINEAR},      {MADI_COLL_SCAN, 8, 8, MADI_COLL_LINEAR},
+        {MADI_COLL_REDUCE_SCATTER, 1 << 16, 4, MADI_COLL_RING},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        madi_coll_case_t c = {.kind = rows[i].kind,
+                              .len = rows[i].len,
+                              .size = 8,
+                              .n = rows[i].n,
+                              .hosts = 1,
+                              .islands = 1,
+                              .cores = 2,
+                              .commutes = true};
+        madi_coll_form_t form = madi_coll_choose(&c, &madi_coll_costs_default, "");
+        ck_assert_msg(form == rows[i].form, "row %zu: %s", i, madi_coll_form_name(form));
+        c.cores = c.n; /* enough cores */
+        ck_assert(madi_coll_form_ns(&c, form, &madi_coll_costs_default) > 0);
+    }
+}
+END_TEST
+
+/* Messages of many operations, which are taken by their numbers, whatever their order. */
+START_TEST(early_messages_are_taken_by_their_numbers)
+{
+    struct madi_coll_session *coll = calloc(1, sizeof *coll);
+    struct mad_group *group = calloc(1, sizeof *group + sizeof *group->peers);
+    madi_coll_op_t op = {.group = group, .envelope = {.kind = MADI_COLL_BARRIER}};
+    madi_coll_step_t step = {.tag = 3};
+    group->coll = coll;
+    madi_coll_early_init(group);
+    for (uint32_t seq = 0; seq < 100; seq++)
+        for (uint16_t tag = 0; tag < 5; tag++) {
+            madi_coll_early_t head = {.envelope = {.seq = seq, .tag = tag, .kind = MADI_COLL_BARRIER}, .len = sizeof seq};
+            ck_assert(madi_coll_early_keep(coll, group, &head, &seq));
+        }
+    for (uint32_t seq = 99; seq < 100; seq--) {
+        madi_coll_early_t *early;
+        op.envelope.seq = seq;
+        early = madi_coll_early_take(group, &op, &step);
+        ck_assert(early && !memcmp(early->bytes, &seq, sizeof seq));
+        madi_coll_early_free(early);
+        ck_assert(!madi_coll_early_take(group, &op, &step));
+        ck_assert(!madi_coll_early_differs(&op));
+        op.envelope.kind = MADI_COLL_REDUCE;
+        ck_assert(madi_coll_early_differs(&op) != NULL);
+        op.envelope.kind = MADI_COLL_BARRIER;
+    }
+    ck_assert_uint_eq(group->n_early, 400);
+    madi_coll_early_free_all(madi_coll_early_cut(group, 50));
+    ck_assert_uint_eq(group->n_early, 200);
+    madi_coll_early_free_all(madi_coll_early_cut_all(group));
+    ck_assert_uint_eq(group->n_early, 0);
+    ck_assert_uint_eq(coll->n_early, 0);
+    free(coll->peers);
+    free(coll);
+    free(group);
+}
+END_TEST
+
 START_TEST(several_hosts_take_the_tree)
 {
     ck_assert_int_eq(chosen(MADI_COLL_BARRIER, 0, 8, 2, 1, ""), MADI_COLL_TREE);
@@ -223,6 +295,8 @@ Suite *coll_suite(void)
     const TTest *tests[] = {
         every_case_has_a_form_that_fits,
         short_and_long_messages_take_different_forms,
+        a_crowded_host_takes_other_forms,
+        early_messages_are_taken_by_their_numbers,
         several_hosts_take_the_tree,
         the_knob_overrides_the_choice,
         an_ordered_operation_never_goes_round_a_ring,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A process's address: one versioned blob.
  *
- *   version (1) | 0 (1) | length of all (2) | uid (16) | job (8) | rank (4) | entries:
+ *   version (1) | processors of the host, at most 255 (1) | length of all (2) | uid (16) | job (8) | rank (4) | entries:
  *   [driver][network][bytes], each a length byte and as many bytes; no network: it follows from the bytes (reach.network)
  */
 #include "base/log.h"
@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ADDRESS_VERSION 2
 #define HEAD 32
@@ -20,6 +21,11 @@
 const unsigned char *madi_address_uid(const unsigned char *address)
 {
     return address + 4;
+}
+
+int madi_address_cores(const unsigned char *address)
+{
+    return address[1];
 }
 
 int madi_address_rank(const unsigned char *address, const unsigned char *job)
@@ -144,6 +150,7 @@ mad_status_t madi_address_make(mad_session_t *session)
 {
     size_t at = HEAD, room = HEAD;
     uint32_t rank = session->boot ? (uint32_t)session->rank : UINT32_MAX;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned char *a;
     for (int i = 0; i < session->n_adapters; i++)
         room += 3 + strlen(session->adapters[i]->driver->name) + strlen(session->adapters[i]->network) +
@@ -152,6 +159,7 @@ mad_status_t madi_address_make(mad_session_t *session)
     if (!a)
         return MAD_ERR_NOMEM;
     a[0] = ADDRESS_VERSION;
+    a[1] = (unsigned char)(cores < 0 ? 0 : cores > 255 ? 255 : cores);
     memcpy(a + 4, session->uid, 16);
     memcpy(a + 20, session->job, 8);
     memcpy(a + 28, &rank, 4);

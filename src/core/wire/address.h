@@ -14,6 +14,8 @@ mad_status_t madi_address_make(mad_session_t *session);
 mad_status_t madi_address_check(const void *bytes, size_t max, size_t *len);
 const unsigned char *madi_address_uid(const unsigned char *address);
 madi_role_t madi_address_role(const unsigned char *address); /* the role that the process claims; not proved */
+/* Return the number of processors of the process's host, at most 255; 0 if it is not known.  For collective operations. */
+int madi_address_cores(const unsigned char *address);
 /* Return the process's rank in that job; -1 if the process does not belong to the job. */
 int madi_address_rank(const unsigned char *address, const unsigned char *job);
 size_t madi_address_len(const unsigned char *address);

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define MADI_WIRE_VERSION 12
+#define MADI_WIRE_VERSION 13
 #define MADI_FORWARD_DAEMON 4u /* bit in the first byte of an address's entry for `virtual`: the process only forwards */
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
