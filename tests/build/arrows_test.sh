@@ -90,6 +90,7 @@ only tools "(base|tools|topology)/.*|core/(inspect/(counters|query)|security/sec
 only bench "(../)?[a-z_]+\.h|bench/.*|$public" $(find bench -name '*.[ch]')
 # Modules below src/mpi are outside the library.  They may include wait_policy.h, which needs no symbol of the library.
 only openmpi "base/foreign\.h|mpi/openmpi/(thresholds|exchange|open_mpi|tally)\.h|engine/wait_policy\.h|(btl_mad|job_key)\.h|mpi/(key|oldest_first)\.h|$public" $(find src/mpi/openmpi -name '*.[ch]')
+only coll-mad "engine/wait_policy\.h|coll_mad\.h|mpi/oldest_first\.h|mpi/openmpi/btl_mad\.h|mpi/pml/pml_mad\.h|$public" $(find src/mpi/coll -name '*.[ch]')
 only pml "engine/wait_policy\.h|pml_mad\.h|mpi/(key|oldest_first)\.h|mpi/openmpi/(job_key|open_mpi)\.h|mpi/device/(device|quick)\.h|$public" $(find src/mpi/pml -name '*.[ch]')
 only ofi "engine/wait_policy\.h|(ofi|key)\.h|mpi/(key|oldest_first)\.h|mpi/device/device\.h|$public" $(find src/mpi/ofi -name '*.[ch]')
 only device "base/foreign\.h|mpi/oldest_first\.h|mpi/device/thresholds\.h|engine/wait_policy\.h|(device|inside|match|quick)\.h|$public" $(find src/mpi/device -name '*.[ch]')

@@ -88,6 +88,7 @@ static mad_status_t pml_device_open(void)
     options.key_len = key.len;
     status = mad_dev_open(&options, &mad_pml->dev);
     mad_mpi_key_wipe(&key);
+    mad_pml->session = status ? NULL : mad_dev_session(mad_pml->dev);
     return status;
 }
 
@@ -114,6 +115,7 @@ static int pml_device_close(void)
     opal_progress_unregister(mad_pml_progress);
     mad_dev_close(mad_pml->dev);
     mad_pml->dev = NULL;
+    mad_pml->session = NULL;
     mad_pml_request_end_all();
     OBJ_DESTRUCT(&mad_pml->requests);
     return OMPI_SUCCESS;

@@ -86,6 +86,7 @@ typedef struct mad_pml_count {
 typedef struct mad_pml_component {
     mca_pml_base_component_t super;
     mad_dev_t *dev;
+    mad_session_t *session; /* the device's session, for coll mad; NULL if there is none */
     opal_free_list_t requests;
     mad_pml_request_t *spare; /* requests for reuse; NULL if there are none, and always NULL if several threads call MPI */
     _Atomic(mad_pml_request_t *) ended; /* completed by the device, but not yet for Open MPI (request.c) */
