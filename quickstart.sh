@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Install what is needed, build, run the ping-pong over every driver, and print a table.  Then run it across two
 # clusters of a lab, through a gateway.  Then (unless --no-peers) run it over every driver and over other libraries, and
-# draw plots of all.  Then run an MPI program over both plug-ins.  --no-peers also installs no MPI library, but uses an
+# draw plots of all.  Then run an MPI program over the plug-ins.  --no-peers also installs no MPI library, but uses an
 # installed one.
 set -eu
 export LC_ALL=C.UTF-8 # so that numbers have a point
@@ -126,36 +126,81 @@ if [ $peers = yes ]; then
     say "plots: build/plots/figures.html and build/plots/*.svg"
 fi
 
-# An MPI program, compiled with Open MPI's mpicc, over each plug-in that was built: build/mpi.json.
-mpi() { # PLUG ARGUMENT...: how mpirun is to be called for it
-    plug=$1
-    shift
-    say "an MPI program over $plug: mpirun $*"
-    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 FI_PROVIDER_PATH=$PWD/build/.libs OMPI_MCA_btl_mad_report=1 \
-        mpirun.openmpi --oversubscribe "$@" -n 2 build/mpi_pingpong --sizes 8,1K,64K,1M --json >build/mpi.out 2>build/mpi.err &&
-        [ -s build/mpi.out ] || { cat build/mpi.err >&2; echo "quickstart: no MPI program over $plug" >&2; failed=1; }
-    sed "s/^{/{\"driver\": \"$plug\", /" build/mpi.out >>build/mpi.json
+# An MPI program, compiled with Open MPI's mpicc: over Open MPI's own shared memory, over each plug-in that was built, and
+# across the two clusters of a lab by way of their gateway: build/mpi.json.
+mpi_show() { # WAY WORDS COMMAND...: runs the program, and keeps its rows under the name WAY
+    way=$1 words=$2
+    shift 2
+    say "an MPI program $words"
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_mad_report=1 OMPI_MCA_pml_mad_report=1 \
+        PMIX_MCA_mca_base_component_show_load_errors=none "$@" >build/mpi.out 2>build/mpi.err &&
+        [ -s build/mpi.out ] || { cat build/mpi.err >&2; echo "quickstart: no MPI program $words" >&2; failed=1; }
+    sed "s/^{/{\"driver\": \"$way\", /" build/mpi.out >>build/mpi.json
+    ways="$ways $way"
 }
-plugs=
+mpi_here() { # WAY WORDS ARGUMENT OF MPIRUN...: two processes of this host
+    way=$1 words=$2
+    shift 2
+    mpi_show "$way" "$words" mpirun.openmpi --oversubscribe -n 2 "$@" "$PWD/build/mpi_pingpong" --sizes $mpi_sizes --json
+}
+mpi_used() { # WAY NAME: the plug-in's report says that messages went over it
+    grep -q "^$2: sent [1-9]" build/mpi.err || { echo "quickstart: the $1 was not used" >&2; failed=1; }
+}
+cat >build/mpi.conf <<'END'
+networks = {
+    red = { driver = "tcp"; interface = "eth0"; hosts = "head, gate, red0"; bandwidth = "1Gbit/s"; };
+    blue = { driver = "tcp"; interface = "eth1"; hosts = ("head", "gate", { hosts = "blue0"; interface = "eth0"; });
+             bandwidth = "1Gbit/s"; };
+};
+gateways = ( "gate" );
+END
+cat >build/mpi_across.sh <<'END'
+# Directories that are common to all hosts of the lab would make one host of them.
+unset MAD_SHM_DIR TMPDIR
+export OMPI_MCA_plm_rsh_agent="$MADLAB_SSH" PRTE_MCA_plm_ssh_agent="$MADLAB_SSH" OMPI_MCA_mpi_yield_when_idle=1
+exec build/madrun --topology "$MADLAB_TOPOLOGY" --launch-agent "$MADLAB_AGENT" --around \
+    mpirun.openmpi --host red0,blue0 --oversubscribe --bind-to none -n 2 "$@"
+END
+mpi_sizes=8,1K,64K,1M
+ways=
 : >build/mpi.json
 if ! command -v mpirun.openmpi >/dev/null || ! command -v mpicc.openmpi >/dev/null; then
     say "the MPI program is left out: Open MPI is not installed (openmpi-bin, libopenmpi-dev)"
 else
     loud mpicc.openmpi -std=gnu11 -D_GNU_SOURCE -O2 -o build/mpi_pingpong bench/raw/peer_mpi.c bench/engine.c bench/buffers.c
+    own_memory=sm
+    ! ompi_info --parsable 2>/dev/null | grep -q '^mca:btl:vader:' || own_memory=vader
+    mpi_here own "over Open MPI's own shared memory" --mca pml ob1 --mca btl $own_memory,self
+    path="$PWD/build/.libs:$(ompi_info --path pkglibdir --parsable | cut -d: -f3)"
+    if [ -f build/.libs/mca_pml_mad.so ]; then
+        mpi_here layer "over Open MPI's point-to-point layer mad" --mca pml mad --mca mca_base_component_path "$path"
+        mpi_used layer "pml mad"
+    fi
     if [ -f build/.libs/mca_btl_mad.so ]; then
-        own=$(ompi_info --path pkglibdir --parsable | cut -d: -f3)
-        plugs=component
-        mpi component --mca pml ob1 --mca btl mad,self --mca mca_base_component_path "$PWD/build/.libs:$own"
-        grep -q '^btl mad: sent [1-9]' build/mpi.err || { echo "quickstart: the component was not used" >&2; failed=1; }
+        mpi_here component "over Open MPI's component btl mad" --mca pml ob1 --mca btl mad,self --mca mca_base_component_path "$path"
+        mpi_used component "btl mad"
     fi
     if [ -f build/.libs/libmad-fi.so ]; then
-        plugs="$plugs provider"
-        mpi provider --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include mad
+        export FI_PROVIDER_PATH="$PWD/build/.libs"
+        mpi_here provider "over libfabric's provider mad" --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include mad
     fi
-    case $plugs in
-    "component provider") ;;
-    *) say "a plug for MPI is left out: configure had no libopenmpi-dev (the component) or no libfabric-dev (the provider)" ;;
+    case $ways in
+    " own layer component provider") ;;
+    *) say "a plug for MPI is left out: configure had no libopenmpi-dev (layer, component) or no libfabric-dev (provider)" ;;
     esac
-    [ -z "$plugs" ] || table "$plugs" build/mpi.json
+    # Open MPI itself has no way across: the two processes share no network.
+    if [ ! -f build/.libs/mca_pml_mad.so ]; then
+        :
+    elif build/madlab run build/mpi.conf --quiet --on head -- true >build/quickstart.log 2>&1; then
+        mpi_show across "over the layer, between two clusters of a lab by way of a gateway" \
+            build/madlab run build/mpi.conf --quiet --timeout 90 --on head -- sh build/mpi_across.sh \
+            --mca pml mad --mca mca_base_component_path "$path" \
+            "$PWD/build/mpi_pingpong" --sizes $mpi_sizes --json --iters 20 --batches 20
+        mpi_used "layer across the clusters" "pml mad"
+    else
+        say "the MPI program is not run across two clusters: no lab here ($(tail -1 build/quickstart.log))"
+    fi
+    table "$ways" build/mpi.json
+    say "own: Open MPI's shared memory; across: the layer, through a gateway, over links of 1 Gbit/s"
 fi
 exit $failed
