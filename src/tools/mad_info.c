@@ -9,7 +9,7 @@
  *   mad_info_lanes.c     timeline as lanes                 mad_info_picture.c    picture of the lanes
  *   mad_info_doctor.c    check of this host                mad_info_check_*.c    the single checks
  *   mad_info_topology.c  a topology file                   mad_info_route.c      routes through it
- *   mad_info_live.c      live traffic on a topology
+ *   mad_info_live.c      live traffic on a topology        mad_info_collectives.c   forms of collective operations
  *   mad_info_print.c, mad_info_table.c   text from JSON */
 #include "tools/mad_info.h"
 
@@ -44,6 +44,8 @@ static const struct {
      1, madi_info_topology},
     {"route", "[FILE] A B", "which routes messages take from host A to host B, and why: --channel NAME, --size BYTES",
      "jtcb", 2, 3, madi_info_route},
+    {"collectives", "MEMBERS [HOSTS [ISLANDS]]", "which forms collective operations take, and why: --size BYTES", "jb", 1, 3,
+     madi_info_collectives},
 };
 #define GIVEN_MAX 128 /* bound of the options' getopt values */
 #define N_COMMANDS (int)(sizeof commands / sizeof *commands)

@@ -20,14 +20,15 @@ typedef struct madi_info_options {
 } madi_info_options_t;
 
 /* Subcommands.  Return the exit code. */
-int madi_info_host(const madi_info_options_t *options);     /* mad_info_host.c */
-int madi_info_knobs(const madi_info_options_t *options);    /* mad_info_host.c */
-int madi_info_explain(const madi_info_options_t *options);  /* mad_info_explain.c */
-int madi_info_stats(const madi_info_options_t *options);    /* mad_info_stats.c */
-int madi_info_trace(const madi_info_options_t *options);    /* mad_info_trace.c */
-int madi_info_doctor(const madi_info_options_t *options);   /* mad_info_doctor.c */
-int madi_info_topology(const madi_info_options_t *options); /* mad_info_topology.c */
-int madi_info_route(const madi_info_options_t *options);    /* mad_info_route.c */
+int madi_info_host(const madi_info_options_t *options);        /* mad_info_host.c */
+int madi_info_knobs(const madi_info_options_t *options);       /* mad_info_host.c */
+int madi_info_explain(const madi_info_options_t *options);     /* mad_info_explain.c */
+int madi_info_stats(const madi_info_options_t *options);       /* mad_info_stats.c */
+int madi_info_trace(const madi_info_options_t *options);       /* mad_info_trace.c */
+int madi_info_doctor(const madi_info_options_t *options);      /* mad_info_doctor.c */
+int madi_info_topology(const madi_info_options_t *options);    /* mad_info_topology.c */
+int madi_info_route(const madi_info_options_t *options);       /* mad_info_route.c */
+int madi_info_collectives(const madi_info_options_t *options); /* mad_info_collectives.c */
 
 /* mad_info_query.c: query a live process; return an array with the answers of its sessions. question: as in
  * core/inspect/query.h, for instance "explain 3".  Return NULL on failure; `why` gives the reason and a remedy. */

@@ -93,6 +93,22 @@ test_host() {
     json "host: one core" 'd["calibration"]["cores"] == 1 and d["calibration"]["lines"] == []'
 }
 
+# Which forms collective operations take.
+test_collectives() {
+    run collectives 8 2 --json
+    json "collectives: each operation has a form that is expected to be the fastest" 'd["hosts"] == 2 and
+        {o["operation"] for o in d["operations"]} >= {"barrier", "allreduce", "alltoall_v"} and
+        all(o["expected_us"][o["form"]] > 0 for o in d["operations"])'
+    MAD_COLL=allreduce=ring run collectives 4 --size 64KiB --json
+    json "collectives: the knob overrides the choice" '[(o["form"], o["why"]) for o in d["operations"]
+        if o["operation"] == "allreduce"] == [("ring", "MAD_COLL names it")]'
+    run collectives 4
+    check_lines "collectives: a table" 15 '^  [a-z_]+ +(linear|tree|pipeline|doubling|ring|spread) [0-9.]+ us' out
+    run collectives 4 5
+    check "collectives: more hosts than members: exit code" 2 "$code"
+    check_has "... and the reason" "'5' is not valid: give 1 to 4" err
+}
+
 test_knobs() {
     MAD_SPIN=7 run knobs --json
     json "knobs: origins" '{k["knob"]: k["origin"] for k in d["knobs"]}["MAD_SPIN"] == "environment" and
@@ -534,7 +550,7 @@ test_doctor() {
     check_has "doctor: nobody to be reached" "no other process can be reached" out
 }
 
-for t in options host knobs explain crowd stats trace end container doctor; do
+for t in options host knobs collectives explain crowd stats trace end container doctor; do
     "test_$t"
 done
 [ $failures = 0 ]
