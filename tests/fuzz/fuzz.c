@@ -6,9 +6,9 @@
 #include <string.h>
 
 static const target_t *const targets[] = {
-    &fuzz_address, &fuzz_boot, &fuzz_eth,  &fuzz_forward,  &fuzz_frames,  &fuzz_hello,    &fuzz_hosts,
-    &fuzz_info,    &fuzz_job,  &fuzz_name, &fuzz_offer,    &fuzz_packets, &fuzz_pmi,      &fuzz_race,
-    &fuzz_seal,    &fuzz_shm,  &fuzz_spec, &fuzz_stranger, &fuzz_tcp,     &fuzz_topology, &fuzz_ucx};
+    &fuzz_address, &fuzz_boot, &fuzz_coll,     &fuzz_eth,   &fuzz_forward,  &fuzz_frames, &fuzz_hello, &fuzz_hosts,
+    &fuzz_info,    &fuzz_job,  &fuzz_name,     &fuzz_offer, &fuzz_packets,  &fuzz_pmi,    &fuzz_race,  &fuzz_seal,
+    &fuzz_shm,     &fuzz_spec, &fuzz_stranger, &fuzz_tcp,   &fuzz_topology, &fuzz_ucx};
 static const target_t *chosen;
 
 const target_t *fuzz_find(const char *name)

@@ -14,9 +14,9 @@ typedef struct target {
     void (*run)(const uint8_t *data, size_t size);
 } target_t;
 
-extern const target_t fuzz_address, fuzz_boot, fuzz_eth, fuzz_forward, fuzz_frames, fuzz_hello, fuzz_hosts, fuzz_info,
-    fuzz_job, fuzz_name, fuzz_offer, fuzz_packets, fuzz_pmi, fuzz_race, fuzz_seal, fuzz_shm, fuzz_spec, fuzz_stranger,
-    fuzz_tcp, fuzz_topology, fuzz_ucx;
+extern const target_t fuzz_address, fuzz_boot, fuzz_coll, fuzz_eth, fuzz_forward, fuzz_frames, fuzz_hello, fuzz_hosts,
+    fuzz_info, fuzz_job, fuzz_name, fuzz_offer, fuzz_packets, fuzz_pmi, fuzz_race, fuzz_seal, fuzz_shm, fuzz_spec,
+    fuzz_stranger, fuzz_tcp, fuzz_topology, fuzz_ucx;
 
 /* Return the target of that name; NULL: none. */
 const target_t *fuzz_find(const char *name);

@@ -8,7 +8,7 @@ src=$(cd "$here/../.." && pwd)
 BUILD=${BUILD:-$src/build}
 seconds=${SECONDS_EACH:-${LONG:+120}}
 seconds=${seconds:-3}
-targets=${*:-address boot eth forward frames hello hosts info job name offer packets pmi race seal shm spec stranger tcp topology ucx}
+targets=${*:-address boot coll eth forward frames hello hosts info job name offer packets pmi race seal shm spec stranger tcp topology ucx}
 out=$BUILD/fuzz
 mkdir -p "$out/corpus" "$out/found"
 echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n); int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; return n > 9; }' >"$out/probe.c"

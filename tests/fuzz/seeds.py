@@ -344,3 +344,21 @@ memory_2 = bytes.fromhex(
     "88e75300c0020000c00188bb956f7aa637372c478bfb5543000000990084e7530000")
 for name, own, peer in (("tcp", tcp_13, tcp_23), ("memory", memory_1, memory_1), ("formats", memory_1, memory_2)):
     seed("ucx", name, bytes([len(own)]) + own + peer)
+
+
+def operation(kind, length, progress=True, in_place=False):
+    """Begin the operation of that kind (coll/choose.h)."""
+    return bytes([0x80 | in_place << 6 | progress << 5 | (kind - 1)]) + struct.pack("<H", length)
+
+
+def coll(which, length, fields=b"", mask=0, strange=False):
+    """A message with the envelope of the which-th pending operation; an even length: of member 1, an odd one: of member 2."""
+    return bytes([strange << 6 | mask << 3 | which]) + fields + struct.pack("<H", length) + b"x" * min(length, 64)
+
+
+for kind in range(1, 16):
+    seed("coll", "kind-%d" % kind, operation(kind, 8) + coll(0, 8) + coll(0, 9) + coll(0, 8, b"\0\1", 1) + operation(kind, 16000) + coll(0, 16000))
+seed("coll", "early", coll(7, 0) + coll(7, 1) + coll(7, 0, b"\1\1", 1) + operation(1, 0) + operation(1, 0) + coll(0, 0))
+seed("coll", "differs", operation(4, 8) + coll(0, 8, b"\1\0", 2) + operation(2, 8) + coll(0, 8, b"\1", 4))
+seed("coll", "abort", operation(2, 8) + coll(0, 0, b"\xfe\0", 2) + operation(1, 0))
+seed("coll", "strange", coll(7, 100, strange=True) * 20 + coll(7, 65535))

@@ -402,8 +402,10 @@ static void pending(void)
 {
     enum { N = 20, LEN = 3000 };
     MPI_Request r[N + 2];
-    int *from[N], *to[N], right = (rank + 1) % size, left = (rank + size - 1) % size, out = rank, in = -1;
+    int *from[N], *to[N], right = (rank + 1) % size, left = (rank + size - 1) % size, out = rank, in = -1, sum = 0;
+    MPI_Comm other;
     MPI_Datatype three;
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
     MPI_Type_vector(LEN / 3, 1, 3, MPI_INT, &three);
     MPI_Type_commit(&three);
     for (int k = 0; k < N; k++) {
@@ -423,6 +425,10 @@ static void pending(void)
     MPI_Irecv(&in, 1, MPI_INT, left, 9, MPI_COMM_WORLD, &r[N + 1]);
     MPI_Waitall(2, r + N, MPI_STATUSES_IGNORE);
     EXPECT(in == left);
+    MPI_Barrier(MPI_COMM_WORLD); /* calls that wait, while requests are pending */
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, other);
+    EXPECT(sum == size * (size - 1) / 2);
+    MPI_Comm_free(&other);
     for (int k = N - 1; k >= 0; k--)
         MPI_Wait(&r[k], MPI_STATUS_IGNORE);
     for (int k = 0; k < N; k++) {
