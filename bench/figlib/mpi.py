@@ -17,6 +17,7 @@ from .context import Missing, failure, run, run_rows
 KIB, MIB = 1 << 10, 1 << 20
 OTHERS = 10000  # number of messages or receives that do not match
 RANKS = (2, 4, 8)
+CROWDS = (2, 16, 64, 96, 128)  # processes
 COLLECTIVES = ("bcast", "allreduce", "alltoall")
 SIZES = (8, 64 * KIB)  # of collectives
 TRANSFERS = 5000  # of fi_pingpong
@@ -94,7 +95,7 @@ def peer_mpi(context):
 
 
 def mpi_perf(context):
-    names = ("mpi_perf", "overlap", "matching", "collectives", "rma")
+    names = ("mpi_perf", "overlap", "matching", "collectives", "crowd", "rma")
     return context.peer("mpi_perf", command(context, "mpicc"), suffix=".openmpi",
                         files=[os.path.join("mpi", name + ".c") for name in names] + ["overlap.c"])
 
@@ -180,6 +181,19 @@ def collectives(way, ranks):
     return measure
 
 
+def crowd(way):
+    """Return {ranks: row of the first exchange of all pairs, with the seconds of the whole run}."""
+    def measure(context, sizes):
+        rows = {}
+        for ranks in sizes:
+            launch, env = job(context, way, ranks, "none")
+            began = time.monotonic()
+            row = rows_list(launch + [mpi_perf(context), "crowd", "--cpus", "-1,-1"] + context.fewer, env)[0]
+            rows[ranks] = dict(row, first_ms=row["latency_us_best"] / 1000, run_s=time.monotonic() - began)
+        return rows
+    return measure
+
+
 def rma(way):
     """Return {size: {operation: us}}."""
     def measure(context, sizes):
@@ -250,6 +264,7 @@ SOURCES.update({"libfabric-%s-%s" % (short, wait): libfabric(name, {}, wait)
 SOURCES.update({way + "-overlap": overlap(way) for way in WAYS})
 SOURCES.update({way + "-matching": matching(way) for way in WAYS if way.endswith("-shm")})
 SOURCES.update({way + "-rma": rma(way) for way in WAYS})
+SOURCES.update({way + "-crowd": crowd(way) for way in WAYS if way.endswith("-shm")})
 SOURCES.update({"%s-%d" % (way, n): collectives(way, n) for way in WAYS if way.endswith("-shm") for n in RANKS})
 SOURCES.update({
     "libfabric-mad-shm": libfabric("mad", {}),

@@ -2,7 +2,8 @@
 """Measure Open MPI between hosts of a lab (madlab).  First across two clusters that share no network, started from a
 host that reaches both; compared with Open MPI's own tcp in a lab where the kernel of the gateway's host forwards
 packets.  Then with two processes on each of two hosts in one network, compared with Open MPI's own shared memory and
-tcp."""
+tcp.  Then collective operations of four processes on each side of the gateway, compared with Open MPI's own algorithms
+over our layer."""
 
 import os
 
@@ -28,9 +29,12 @@ set -- mpirun.openmpi --host %s --oversubscribe --bind-to none -n %d "$@"
 """
 YIELDING = "export OMPI_MCA_mpi_yield_when_idle=1\n"  # all hosts share the processors, which Open MPI cannot know
 HOSTS = MPIRUN % ("red0:2,red1:2", 4) + YIELDING + 'exec "$@"\n'
+MPIRUN_N = MPIRUN
 MPIRUN %= ("red0,blue0", 2)
-GATEWAY = MPIRUN + YIELDING + """exec "$MADRUN" --topology "$MADLAB_TOPOLOGY" --launch-agent "$MADLAB_AGENT" --around "$@"
+AROUND = """exec "$MADRUN" --topology "$MADLAB_TOPOLOGY" --launch-agent "$MADLAB_AGENT" --around "$@"
 """
+CLUSTERS = MPIRUN_N % ("red0:4,blue0:4", 8) + YIELDING + AROUND
+GATEWAY = MPIRUN + YIELDING + AROUND
 KERNEL = MPIRUN + """on() { "$MADLAB_AGENT" "$@"; }
 on gate sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward' && on red0 ip route add 10.2.0.0/16 via 10.1.0.2 &&
     on blue0 ip route add 10.1.0.0/16 via 10.2.0.2 && exec "$@"
@@ -39,6 +43,7 @@ NETWORKS = ["--mca", "btl_tcp_if_include", "10.0.0.0/8"]
 
 BETWEEN_HOSTS = {
     "mpi-mad-hosts": mpi.WAYS["mpi-mad-shm"],
+    "mpi-pml-hosts": mpi.WAYS["mpi-pml-shm"],
     "mpi-ofi-hosts": mpi.WAYS["mpi-ofi-shm"],
     "openmpi-hosts": lambda context: (mpi.OB1 + ["vader,tcp,self"] + NETWORKS, {}),
 }
@@ -76,6 +81,17 @@ def collectives(way):
     return measure
 
 
+def collectives_across(options):
+    """Measure with four processes in each of two clusters."""
+    def measure(context, sizes):
+        few = ["--iters", "10", "--batches", "10", "--cpus", "-1,-1"]
+        arguments, env = mpi.WAYS["mpi-pml-shm"](context)
+        rows = rows_in(context, TOPOLOGY, "head", CLUSTERS, lambda context: (arguments + options, env),
+                       [mpi.mpi_perf(context), "collectives"] + mpi.tail(context, mpi.SIZES) + few)
+        return mpi.by_operation(rows, "latency_us_median")
+    return measure
+
+
 def pingpong(way):
     def measure(context, sizes):
         return between(context, way, [mpi.peer_mpi(context)] + short(sizes))
@@ -96,4 +112,6 @@ def ours(context, sizes):
 SOURCES = {way: pingpong(way) for way in WAYS}
 SOURCES.update({way + "-stream": stream(way) for way in WAYS})
 SOURCES.update({way: collectives(way) for way in BETWEEN_HOSTS})
+SOURCES["mpi-pml-clusters"] = collectives_across([])
+SOURCES["mpi-pml-clusters-tuned"] = collectives_across(["--mca", "coll", "^mad"])
 SOURCES["lab-pingpong"] = ours

@@ -45,15 +45,38 @@ def on_hosts(operation, size):
     """Make a figure for two processes on each of two hosts: some peers are reached through memory, others over TCP."""
     short, words = of_size(operation, size)
     return Figure("mpi-hosts-%s%s" % (operation, short), "%s%s, two processes on each of two hosts" % (operation, words),
-                  "mpi-hosts", "mpi-mad-hosts", size, operation, "us", ("openmpi-hosts",), ("mpi-ofi-hosts",), (),
+                  "mpi-hosts", "mpi-pml-hosts", size, operation, "us", ("openmpi-hosts",),
+                  ("mpi-mad-hosts", "mpi-ofi-hosts"), (),
                   OWN % "<= 1.0", times(1.0))
+
+
+def across(operation, size):
+    """Make a figure for four processes in each of two clusters, which a gateway connects."""
+    short, words = of_size(operation, size)
+    return Figure("mpi-clusters-%s%s" % (operation, short),
+                  "%s%s, four processes in each of two clusters" % (operation, words), "mpi-clusters", "mpi-pml-clusters",
+                  size, operation, "us", ("mpi-pml-clusters-tuned",), (), (),
+                  "<= 0.5 x Open MPI's own algorithms over our layer", times(0.5))
 
 
 def collective(operation, size, ranks):
     short, words = of_size(operation, size)
+    long = {"allreduce": 0.8, "alltoall": 1.0, "bcast": 0.9}
+    factor = 0.7 if ranks == 2 and size == 8 else 0.9 if size == 8 else long[operation]
     return Figure("mpi-%s%s-%d" % (operation, short, ranks), "%s%s, %d processes" % (operation, words, ranks),
-                  "mpi-collectives", "mpi-mad-shm-%d" % ranks, size, operation, "us", ("openmpi-shm-%d" % ranks,),
-                  ("mpi-ofi-shm-%d" % ranks,), (), "none", None)
+                  "mpi-collectives", "mpi-pml-shm-%d" % ranks, size, operation, "us", ("openmpi-shm-%d" % ranks,),
+                  ("mpi-mad-shm-%d" % ranks, "mpi-ofi-shm-%d" % ranks), (), OWN % ("<= %s" % factor), times(factor))
+
+
+def crowds(ranks):
+    """Make the figures of that many processes on this host."""
+    def row(short, words, field, unit, factor, limit):
+        return Figure("scale-%s-%d" % (short, ranks), "%d processes: %s" % (ranks, words), "scale", "mpi-pml-shm-crowd",
+                      ranks, field, unit, ("openmpi-shm-crowd",), ("mpi-mad-shm-crowd",), (),
+                      "<= %g KiB" % limit if limit else OWN % ("<= %s" % factor), at_most(limit) if limit else times(factor))
+    return [row("first", "the first exchange of all pairs, 8 B", "first_ms", "ms", 1.5, None),
+            row("run", "the whole run", "run_s", "s", 1.1, None),
+            row("memory", "memory of a process for each peer that it has spoken to", "kib_per_peer", "KiB", None, 48)]
 
 
 def one_sided(plug, network, test, size):
@@ -125,6 +148,9 @@ FIGURES = [row for plug in PLUGS + (LAYER,) for row in sizes(*plug)] + rows_rate
     for operation in mpi.COLLECTIVES for size in mpi.SIZES for ranks in mpi.RANKS] + [
     on_hosts("barrier", 8)] + [
     on_hosts(operation, size) for operation in mpi.COLLECTIVES for size in mpi.SIZES] + [
+    across("barrier", 8)] + [
+    across(operation, size) for operation in mpi.COLLECTIVES for size in mpi.SIZES] + [
+    row for ranks in mpi.CROWDS for row in crowds(ranks)] + [
     one_sided(plug, network, test, size)
     for plug in PLUGS for test in ("put", "get", "accumulate") for network in NETWORKS for size in (8, MIB)] + [
     row for plug in PLUGS for row in gateways(*plug)] + [

@@ -4,6 +4,7 @@
  *   mpi_perf overlap       the part of a message's time that computing hides
  *   mpi_perf matching      8 bytes there and back, with other messages in the queues (--sizes: their number)
  *   mpi_perf collectives   barrier, broadcast, sum, and all to all
+ *   mpi_perf crowd         every process sends to every other one for the first time
  *   mpi_perf rma           memory of the other process is written, read, and added to
  *
  * The options are those of all benchmarks (engine.h).  peer_mpi measures the ping-pong and rates. */
@@ -11,7 +12,8 @@
 
 #include <string.h>
 
-static const mpi_perf_test_t *const tests[] = {&mpi_perf_overlap, &mpi_perf_matching, &mpi_perf_collectives, &mpi_perf_rma};
+static const mpi_perf_test_t *const tests[] = {&mpi_perf_overlap, &mpi_perf_matching, &mpi_perf_collectives, &mpi_perf_crowd,
+                                               &mpi_perf_rma};
 
 int mpi_perf_print(const mpi_perf_t *p, const char *test, bench_stats_t us, int units, const char *extra)
 {
@@ -52,8 +54,8 @@ static int start(mpi_perf_t *p, const mpi_perf_test_t *test, int argc, char **ar
     size_t most = 8;
     if (!test || p->ranks < 2 || (test->ranks && test->ranks != p->ranks)) {
         if (p->first)
-            fputs("usage: mpirun -n 2 mpi_perf overlap|matching|collectives|rma [--sizes LIST] [--cpus A,B]\n"
-                  "       [--iters N] [--batches N] [--json]; collectives: also more processes\n",
+            fputs("usage: mpirun -n 2 mpi_perf overlap|matching|collectives|crowd|rma [--sizes LIST] [--cpus A,B]\n"
+                  "       [--iters N] [--batches N] [--json]; collectives, crowd: also more processes\n",
                   stderr);
         return -1;
     }

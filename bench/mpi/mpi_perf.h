@@ -25,7 +25,7 @@ typedef struct mpi_perf_test {
     int (*run)(mpi_perf_t *p); /* 0, or the code that ends the measurement */
 } mpi_perf_test_t;
 
-extern const mpi_perf_test_t mpi_perf_overlap, mpi_perf_matching, mpi_perf_collectives, mpi_perf_rma;
+extern const mpi_perf_test_t mpi_perf_overlap, mpi_perf_matching, mpi_perf_collectives, mpi_perf_crowd, mpi_perf_rma;
 
 /* Rank 0 prints a row. units: number of operations in one iteration, for which us is given.  Return 0. */
 int mpi_perf_print(const mpi_perf_t *p, const char *test, bench_stats_t us, int units, const char *extra);
