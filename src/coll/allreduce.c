@@ -2,20 +2,6 @@
 /* Collective operations: plans of the reductions whose result all members get, whole or in blocks. */
 #include "coll/coll.h"
 
-/* ---- Along a tree ------------------------------------------------------------------------------------------------ */
-
-static void plan_up_and_down(madi_coll_op_t *op, madi_coll_form_t form, const void *from, void *to, uint64_t len)
-{
-    const madi_coll_places_t *places = madi_coll_reduce_places(op);
-    uint64_t segment = form == MADI_COLL_PIPELINE ? madi_coll_segment(len, op->combine.size) : UINT64_MAX;
-    unsigned char *scratch = madi_coll_scratch(op, madi_coll_up_scratch(op, places, 0, len, segment));
-    if (!scratch)
-        return;
-    madi_coll_plan_up(op, places, 0, from, to, len, segment, 0, scratch);
-    madi_coll_wait(op); /* in place: what was sent is overwritten */
-    madi_coll_plan_down(op, places, 0, to, len, segment, MADI_COLL_TAG_SECOND);
-}
-
 /* ---- With partners at distances 1, 2, 4, ... ---------------------------------------------------------------------- */
 
 /* The member's elements combined so far, and the memory for those of a partner.  The two change places. */
@@ -23,14 +9,15 @@ typedef struct halves {
     unsigned char *sum, *other;
 } halves_t;
 
-/* Exchange with a partner, and combine in the order of the members. */
-static void partner_exchange(madi_coll_op_t *op, halves_t *h, int partner, unsigned tag, uint64_t len)
+/* Exchange with a partner, and combine in the order of the partners. */
+static void partner_exchange(madi_coll_op_t *op, halves_t *h, const madi_coll_partners_t *p, int partner, unsigned tag,
+                             uint64_t len)
 {
     unsigned char *sum = h->sum;
-    madi_coll_send(op, partner, tag, h->sum, len);
-    madi_coll_receive(op, partner, tag, h->other, len);
+    madi_coll_send(op, madi_coll_partner(p, partner), tag, h->sum, len);
+    madi_coll_receive(op, madi_coll_partner(p, partner), tag, h->other, len);
     madi_coll_wait(op);
-    if (partner < op->group->index || op->combine.commutes) {
+    if (partner < p->me || op->combine.commutes) {
         madi_coll_combine(op, h->other, h->sum, len);
     } else {
         madi_coll_combine(op, h->sum, h->other, len);
@@ -39,37 +26,61 @@ static void partner_exchange(madi_coll_op_t *op, halves_t *h, int partner, unsig
     }
 }
 
-/* If n is no power of two, the first members form pairs, of which the higher one takes part for both. */
-static void plan_partners(madi_coll_op_t *op, const void *from, unsigned char *to, uint64_t len)
+/* If n is no power of two, the first partners form pairs, of which the higher one takes part for both.  scratch: room for len
+ * bytes. */
+static void plan_partners(madi_coll_op_t *op, const madi_coll_partners_t *p, const void *from, unsigned char *to,
+                          uint64_t len, unsigned char *scratch, unsigned tag)
 {
-    int n = op->group->n, me = op->group->index, power = 1, pairs, place;
-    halves_t h = {to, madi_coll_scratch(op, len)};
-    unsigned tag = 1;
-    if (!h.other)
-        return;
+    int n = p->n, me = p->me, power = 1, pairs, place;
+    halves_t h = {to, scratch};
+    unsigned first = tag;
     while (power <= n / 2)
         power *= 2;
     pairs = n - power;
     if (me < 2 * pairs && me % 2 == 0) {
-        madi_coll_send(op, me + 1, 0, from, len);
+        madi_coll_send(op, madi_coll_partner(p, me + 1), tag, from, len);
         madi_coll_wait(op); /* in place: what was sent is overwritten */
-        madi_coll_receive(op, me + 1, 0, to, len);
+        madi_coll_receive(op, madi_coll_partner(p, me + 1), tag, to, len);
         return;
     }
     madi_coll_copy(op, to, from, len);
     if (me < 2 * pairs) {
-        madi_coll_receive(op, me - 1, 0, h.other, len);
+        madi_coll_receive(op, madi_coll_partner(p, me - 1), tag, h.other, len);
         madi_coll_wait(op);
         madi_coll_combine(op, h.other, h.sum, len);
     }
     place = me < 2 * pairs ? me / 2 : me - pairs;
-    for (int step = 1; step < power; step *= 2, tag++) {
+    for (int step = 1; step < power; step *= 2) {
         int partner = place ^ step;
-        partner_exchange(op, &h, partner < pairs ? 2 * partner + 1 : partner + pairs, tag, len);
+        partner_exchange(op, &h, p, partner < pairs ? 2 * partner + 1 : partner + pairs, ++tag, len);
     }
     madi_coll_copy(op, to, h.sum, len);
     if (me < 2 * pairs)
-        madi_coll_send(op, me - 1, 0, to, len);
+        madi_coll_send(op, madi_coll_partner(p, me - 1), first, to, len);
+}
+
+/* ---- Along a tree ------------------------------------------------------------------------------------------------ */
+
+static void plan_up_and_down(madi_coll_op_t *op, madi_coll_form_t form, const void *from, void *to, uint64_t len)
+{
+    const madi_coll_places_t *places = madi_coll_reduce_places(op);
+    uint64_t segment = form == MADI_COLL_PIPELINE ? madi_coll_segment(len, op->combine.size) : UINT64_MAX;
+    bool exchanges = madi_coll_tops_exchange(places, len);
+    int root = exchanges ? MADI_COLL_BELOW_TOPS : 0;
+    uint64_t slots = madi_coll_up_scratch(op, places, root, len, segment);
+    bool is_top = exchanges && madi_coll_tree(op->group, places, root)->parent < 0;
+    unsigned char *scratch = madi_coll_scratch(op, slots + (is_top ? len : 0));
+    if (!scratch)
+        return;
+    madi_coll_plan_up(op, places, root, from, to, len, segment, 0, scratch);
+    madi_coll_wait(op); /* in place: what was sent is overwritten */
+    if (is_top) {
+        madi_coll_partners_t tops = {.me = madi_coll_top_of(places, op->group->index)};
+        tops.n = madi_coll_tops(places, &tops.members);
+        plan_partners(op, &tops, to, to, len, scratch + slots, MADI_COLL_TAG_TOPS);
+        madi_coll_wait(op);
+    }
+    madi_coll_plan_down(op, places, root, to, len, segment, MADI_COLL_TAG_SECOND);
 }
 
 /* ---- Round the ring ---------------------------------------------------------------------------------------------- */
@@ -134,13 +145,21 @@ static void plan_ring(madi_coll_op_t *op, const unsigned char *from, unsigned ch
     }
 }
 
+static void plan_all_partners(madi_coll_op_t *op, const void *from, unsigned char *to, uint64_t len)
+{
+    madi_coll_partners_t all = {NULL, op->group->n, op->group->index};
+    unsigned char *scratch = madi_coll_scratch(op, len);
+    if (scratch)
+        plan_partners(op, &all, from, to, len, scratch, 0);
+}
+
 void madi_coll_plan_allreduce(madi_coll_op_t *op, madi_coll_form_t form, const void *from, void *to, uint64_t count)
 {
     uint64_t len = count * op->combine.size;
     if (op->group->n == 1)
         madi_coll_copy(op, to, from, len);
     else if (form == MADI_COLL_DOUBLING)
-        plan_partners(op, from, to, len);
+        plan_all_partners(op, from, to, len);
     else if (form == MADI_COLL_RING)
         plan_ring(op, from, to, count);
     else

@@ -224,7 +224,7 @@ static mad_status_t op_go(madi_coll_op_t *op, bool gets_ahead, mad_request_t **r
     if (MADI_UNLIKELY(gets_ahead && atomic_load_explicit(&op->group->seq, memory_order_relaxed) % MADI_COLL_AHEAD ==
                                         MADI_COLL_AHEAD - 1)) {
         madi_coll_wait(op);
-        madi_coll_plan_doubling(op, MADI_COLL_TAG_AHEAD);
+        madi_coll_plan_doubling(op, (madi_coll_partners_t){NULL, op->group->n, op->group->index}, MADI_COLL_TAG_AHEAD);
     }
     if (request)
         return op_go_request(op, request);

@@ -195,8 +195,22 @@ void madi_coll_combine(madi_coll_op_t *op, const void *from, void *to, uint64_t 
 void madi_coll_combine_after(madi_coll_op_t *op, void *from, void *to, uint64_t len);
 /* Return memory of the operation, at most once for each; NULL if out of memory (op->no_memory). */
 unsigned char *madi_coll_scratch(madi_coll_op_t *op, uint64_t len);
+#define MADI_COLL_BELOW_TOPS (-1) /* in place of a root: the trees below the tops (tree.h) */
 /* Return this member's place in the tree with that root. */
 const madi_coll_tree_t *madi_coll_tree(struct mad_group *group, const madi_coll_places_t *places, int root);
+
+/* True if the tops of the tree exchange partial results, so that an operation for all members crosses the slowest networks once
+ * in each direction, at the same time. */
+bool madi_coll_tops_exchange(const madi_coll_places_t *places, uint64_t len);
+/* barrier.c, allreduce.c: members that exchange with each other: n of the group, of which this process is number me. */
+typedef struct madi_coll_partners {
+    const int *members; /* NULL: all of the group */
+    int n, me;
+} madi_coll_partners_t;
+static inline int madi_coll_partner(const madi_coll_partners_t *p, int i)
+{
+    return p->members ? p->members[i] : i;
+}
 
 /* The blocks of all members in a buffer. */
 typedef struct madi_coll_blocks {
@@ -216,10 +230,11 @@ static inline unsigned char *madi_coll_block_at(const madi_coll_blocks_t *b, int
 
 /* Parts of plans that several operations use. */
 #define MADI_COLL_SEGMENTS 0x4000   /* most segments of a message */
+#define MADI_COLL_TAG_TOPS 0x5000   /* first tag of the exchange of the tops */
 #define MADI_COLL_TAG_SECOND 0x8000 /* first tag of an operation's second part */
 #define MADI_COLL_TAG_AHEAD 0xf000  /* first tag of the barrier at the end of some operations (MADI_COLL_AHEAD) */
-/* barrier.c: append the steps of a barrier, with tags from `tag` on. */
-void madi_coll_plan_doubling(madi_coll_op_t *op, unsigned tag);
+/* barrier.c: append the steps of a barrier of these members, with tags from `tag` on. */
+void madi_coll_plan_doubling(madi_coll_op_t *op, madi_coll_partners_t partners, unsigned tag);
 /* broadcast.c: return the bytes of the segments of len bytes, a multiple of an element's size */
 uint64_t madi_coll_segment(uint64_t len, uint64_t size);
 /* broadcast.c: pass bytes down a tree in segments, with tags from `tag` on */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #define SCRATCH_MIN 256 /* bytes: least memory for parts of results */
+#define TOPS_SHORT 8192 /* bytes: up to this length, more than two tops exchange partial results */
 
 /* Append a step; return it, or NULL if out of memory. */
 static madi_coll_step_t *step_add(madi_coll_op_t *op, enum madi_coll_step_kind kind)
@@ -91,11 +92,21 @@ unsigned char *madi_coll_scratch(madi_coll_op_t *op, uint64_t len)
     return op->scratch;
 }
 
+bool madi_coll_tops_exchange(const madi_coll_places_t *places, uint64_t len)
+{
+    const int *tops;
+    int n = madi_coll_tops(places, &tops);
+    return n == 2 || (n > 2 && len <= TOPS_SHORT);
+}
+
 const madi_coll_tree_t *madi_coll_tree(struct mad_group *group, const madi_coll_places_t *places, int root)
 {
-    madi_coll_tree_kept_t *kept = &group->trees[root % MADI_COLL_TREES];
+    madi_coll_tree_kept_t *kept = &group->trees[(unsigned)root % MADI_COLL_TREES];
     if (MADI_UNLIKELY(kept->places != places || kept->root != root)) {
-        madi_coll_tree_make(places, root, group->index, &kept->tree);
+        if (root == MADI_COLL_BELOW_TOPS)
+            madi_coll_tree_below(places, group->index, &kept->tree);
+        else
+            madi_coll_tree_make(places, root, group->index, &kept->tree);
         kept->places = places;
         kept->root = root;
     }

@@ -86,6 +86,30 @@ void madi_coll_tree_make(const madi_coll_places_t *places, int root, int member,
     level_add(&host, member, tree);
 }
 
+int madi_coll_tops(const madi_coll_places_t *places, const int **members)
+{
+    bool islands = places->islands > 1;
+    *members = islands ? places->island_first : places->host_first;
+    return islands ? places->islands : places->hosts;
+}
+
+int madi_coll_top_of(const madi_coll_places_t *places, int member)
+{
+    return places->islands > 1 ? places->island[member] : places->host[member];
+}
+
+void madi_coll_tree_below(const madi_coll_places_t *places, int member, madi_coll_tree_t *tree)
+{
+    int top = madi_coll_top_of(places, member), n = 0;
+    madi_coll_tree_make(places, 0, member, tree);
+    if (tree->parent >= 0 && madi_coll_top_of(places, tree->parent) != top)
+        tree->parent = -1;
+    for (int i = 0; i < tree->n_children; i++)
+        if (madi_coll_top_of(places, tree->child[i]) == top)
+            tree->child[n++] = tree->child[i];
+    tree->n_children = n;
+}
+
 int madi_coll_tree_list(const madi_coll_places_t *places, int root, int member, int *list)
 {
     madi_coll_tree_t tree;

@@ -40,6 +40,13 @@ typedef struct madi_coll_tree {
 
 /* Compute the place of a member in the tree with this root. */
 void madi_coll_tree_make(const madi_coll_places_t *places, int root, int member, madi_coll_tree_t *tree);
+/* Tops: the leaders of the islands, or of the hosts if there is one island, with root 0.  Return their number; *members: the
+ * tops in the order of their sets. */
+int madi_coll_tops(const madi_coll_places_t *places, const int **members);
+/* Return the set of a member: the index of its top. */
+int madi_coll_top_of(const madi_coll_places_t *places, int member);
+/* Like madi_coll_tree_make with root 0, but without the level of the tops, each of which is the root of a tree of its own. */
+void madi_coll_tree_below(const madi_coll_places_t *places, int member, madi_coll_tree_t *tree);
 /* Write the members of the subtree of a member, itself first, in the order in which their blocks are packed: after a member
  * the subtrees of its children, in the order of `child`.  Return their number.  list: room for places->n. */
 int madi_coll_tree_list(const madi_coll_places_t *places, int root, int member, int *list);
