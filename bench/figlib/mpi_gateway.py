@@ -58,6 +58,9 @@ def short(sizes):
     return gateway.tail(sizes) + ["--iters", "50"]
 
 
+LIMITED = TOPOLOGY.replace('driver = "tcp";', 'driver = "tcp"; bandwidth = "1Gbit/s";')
+
+
 def rows_in(context, topology, host, script, settings, program):
     """Run the program, started from this host."""
     arguments, env = settings(context)
@@ -86,7 +89,7 @@ def collectives_across(options):
     def measure(context, sizes):
         few = ["--iters", "10", "--batches", "10", "--cpus", "-1,-1"]
         arguments, env = mpi.WAYS["mpi-pml-shm"](context)
-        rows = rows_in(context, TOPOLOGY, "head", CLUSTERS, lambda context: (arguments + options, env),
+        rows = rows_in(context, LIMITED, "head", CLUSTERS, lambda context: (arguments + options, env),
                        [mpi.mpi_perf(context), "collectives"] + mpi.tail(context, mpi.SIZES) + few)
         return mpi.by_operation(rows, "latency_us_median")
     return measure

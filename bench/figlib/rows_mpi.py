@@ -54,8 +54,8 @@ def across(operation, size):
     """Make a figure for four processes in each of two clusters, which a gateway connects."""
     short, words = of_size(operation, size)
     return Figure("mpi-clusters-%s%s" % (operation, short),
-                  "%s%s, four processes in each of two clusters" % (operation, words), "mpi-clusters", "mpi-pml-clusters",
-                  size, operation, "us", ("mpi-pml-clusters-tuned",), (), (),
+                  "%s%s, four processes in each of two clusters, links of 1 Gbit/s" % (operation, words), "mpi-clusters",
+                  "mpi-pml-clusters", size, operation, "us", ("mpi-pml-clusters-tuned",), (), (),
                   "<= 0.5 x Open MPI's own algorithms over our layer", times(0.5))
 
 

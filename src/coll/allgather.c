@@ -46,7 +46,7 @@ static void plan_allgather_tree(madi_coll_op_t *op, const madi_coll_blocks_t *b,
 {
     struct mad_group *group = op->group;
     const madi_coll_places_t *places = &group->places;
-    const madi_coll_tree_t *tree = madi_coll_tree(group, places, 0);
+    const madi_coll_tree_t *tree = madi_coll_tree(group, places, 0, UINT64_MAX);
     int n = group->n, me = group->index, *list = malloc((size_t)n * sizeof *list), mine = 0, size, child = 0;
     uint64_t all = 0, own = 0, at = 0, child_at = 0;
     unsigned char *blocks;

@@ -68,7 +68,7 @@ static void plan_up_and_down(madi_coll_op_t *op, madi_coll_form_t form, const vo
     bool exchanges = madi_coll_tops_exchange(places, len);
     int root = exchanges ? MADI_COLL_BELOW_TOPS : 0;
     uint64_t slots = madi_coll_up_scratch(op, places, root, len, segment);
-    bool is_top = exchanges && madi_coll_tree(op->group, places, root)->parent < 0;
+    bool is_top = exchanges && madi_coll_tree(op->group, places, root, len)->parent < 0;
     unsigned char *scratch = madi_coll_scratch(op, slots + (is_top ? len : 0));
     if (!scratch)
         return;

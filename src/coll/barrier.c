@@ -22,7 +22,7 @@ void madi_coll_plan_barrier(madi_coll_op_t *op, madi_coll_form_t form)
         madi_coll_plan_doubling(op, (madi_coll_partners_t){NULL, group->n, group->index}, 0);
         return;
     }
-    tree = madi_coll_tree(group, places, exchanges ? MADI_COLL_BELOW_TOPS : 0);
+    tree = madi_coll_tree(group, places, exchanges ? MADI_COLL_BELOW_TOPS : 0, 0);
     for (int i = tree->n_children - 1; i >= 0; i--)
         madi_coll_receive(op, tree->child[i], 0, NULL, 0);
     madi_coll_wait(op);

@@ -14,7 +14,7 @@ uint64_t madi_coll_segment(uint64_t len, uint64_t size)
 void madi_coll_plan_down(madi_coll_op_t *op, const madi_coll_places_t *places, int root, void *buf, uint64_t len,
                          uint64_t segment, unsigned tag)
 {
-    const madi_coll_tree_t *tree = madi_coll_tree(op->group, places, root);
+    const madi_coll_tree_t *tree = madi_coll_tree(op->group, places, root, len);
     unsigned char *bytes = buf;
     uint64_t first = len < segment ? len : segment;
     if (tree->parent >= 0) {

@@ -114,12 +114,25 @@ static uint64_t message_ns(const madi_coll_costs_t *costs, unsigned level, uint6
     return costs->turn_ns[level] + len * costs->byte_ps[level] / 1000;
 }
 
+/* Return the rounds of the tree of n members of a host. */
+static unsigned host_rounds(int n, uint64_t len)
+{
+    return len <= MADI_COLL_FLAT ? (rounds_of(n) + 1) / 2 : rounds_of(n);
+}
+
+/* Return the time in ns of those rounds.  Further messages of a round cost a fraction of its turn. */
+static uint64_t host_tree_ns(const madi_coll_costs_t *costs, int n, uint64_t len)
+{
+    uint64_t messages = len > MADI_COLL_FLAT || n == 2 ? 1 : n == 3 ? 2 : 3; /* of a member in each round */
+    return host_rounds(n, len) *
+           (costs->turn_ns[MADI_COLL_HOST] * (3 + messages) / 4 + messages * len * costs->byte_ps[MADI_COLL_HOST] / 1000);
+}
+
 /* Return the time in ns of one pass along the tree, whose rounds are those of its levels. */
 static uint64_t tree_ns(const madi_coll_case_t *c, const madi_coll_costs_t *costs, uint64_t len)
 {
     int most = (c->n + c->hosts - 1) / c->hosts, hosts = (c->hosts + c->islands - 1) / c->islands;
-    return rounds_of(most) * message_ns(costs, MADI_COLL_HOST, len) +
-           rounds_of(hosts) * message_ns(costs, MADI_COLL_NETWORK, len) +
+    return host_tree_ns(costs, most, len) + rounds_of(hosts) * message_ns(costs, MADI_COLL_NETWORK, len) +
            rounds_of(c->islands) * message_ns(costs, MADI_COLL_GATEWAY, len);
 }
 

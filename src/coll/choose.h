@@ -86,6 +86,8 @@ static inline uint64_t madi_coll_segment_len(uint64_t len)
                                              : quarter;
 }
 
+#define MADI_COLL_FLAT 4096 /* bytes: up to this length, the tree of a host has radix 4 (tree.h) */
+
 /* Default costs. */
 extern const madi_coll_costs_t madi_coll_costs_default;
 

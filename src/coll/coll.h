@@ -107,6 +107,7 @@ typedef struct madi_coll_early_list {
 typedef struct madi_coll_tree_kept {
     const madi_coll_places_t *places; /* NULL: none */
     int root;
+    int radix; /* on a host */
     madi_coll_tree_t tree;
 } madi_coll_tree_kept_t;
 
@@ -196,8 +197,8 @@ void madi_coll_combine_after(madi_coll_op_t *op, void *from, void *to, uint64_t 
 /* Return memory of the operation, at most once for each; NULL if out of memory (op->no_memory). */
 unsigned char *madi_coll_scratch(madi_coll_op_t *op, uint64_t len);
 #define MADI_COLL_BELOW_TOPS (-1) /* in place of a root: the trees below the tops (tree.h) */
-/* Return this member's place in the tree with that root. */
-const madi_coll_tree_t *madi_coll_tree(struct mad_group *group, const madi_coll_places_t *places, int root);
+/* Return this member's place in the tree with that root, for messages of that length. */
+const madi_coll_tree_t *madi_coll_tree(struct mad_group *group, const madi_coll_places_t *places, int root, uint64_t len);
 
 /* True if the tops of the tree exchange partial results, so that an operation for all members crosses the slowest networks once
  * in each direction, at the same time. */

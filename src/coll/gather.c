@@ -22,7 +22,7 @@ static bool subtree_find(madi_coll_op_t *op, int root, subtree_t *s)
         return false;
     }
     s->n = madi_coll_tree_list(&group->places, root, group->index, s->list);
-    s->tree = madi_coll_tree(group, &group->places, root);
+    s->tree = madi_coll_tree(group, &group->places, root, UINT64_MAX);
     return true;
 }
 

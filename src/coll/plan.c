@@ -99,16 +99,18 @@ bool madi_coll_tops_exchange(const madi_coll_places_t *places, uint64_t len)
     return n == 2 || (n > 2 && len <= TOPS_SHORT);
 }
 
-const madi_coll_tree_t *madi_coll_tree(struct mad_group *group, const madi_coll_places_t *places, int root)
+const madi_coll_tree_t *madi_coll_tree(struct mad_group *group, const madi_coll_places_t *places, int root, uint64_t len)
 {
+    int radix = len <= MADI_COLL_FLAT ? 4 : 2;
     madi_coll_tree_kept_t *kept = &group->trees[(unsigned)root % MADI_COLL_TREES];
-    if (MADI_UNLIKELY(kept->places != places || kept->root != root)) {
+    if (MADI_UNLIKELY(kept->places != places || kept->root != root || kept->radix != radix)) {
         if (root == MADI_COLL_BELOW_TOPS)
-            madi_coll_tree_below(places, group->index, &kept->tree);
+            madi_coll_tree_below(places, radix, group->index, &kept->tree);
         else
-            madi_coll_tree_make(places, root, group->index, &kept->tree);
+            madi_coll_tree_make(places, root, radix, group->index, &kept->tree);
         kept->places = places;
         kept->root = root;
+        kept->radix = radix;
     }
     return &kept->tree;
 }

@@ -25,7 +25,7 @@ const madi_coll_places_t *madi_coll_reduce_places(const madi_coll_op_t *op)
 uint64_t madi_coll_up_scratch(const madi_coll_op_t *op, const madi_coll_places_t *places, int root, uint64_t len,
                               uint64_t segment)
 {
-    const madi_coll_tree_t *tree = madi_coll_tree(op->group, places, root);
+    const madi_coll_tree_t *tree = madi_coll_tree(op->group, places, root, len);
     return 2 * (uint64_t)tree->n_children * slot_len(len < segment ? len : segment);
 }
 
@@ -82,7 +82,7 @@ void madi_coll_plan_up(madi_coll_op_t *op, const madi_coll_places_t *places, int
 {
     going_up_t up = {.op = op, .from = from, .slot = scratch, .len = len, .segment = segment, .tag = tag};
     uint64_t segments = len ? (len - 1) / segment + 1 : 1;
-    up.tree = madi_coll_tree(op->group, places, root);
+    up.tree = madi_coll_tree(op->group, places, root, len);
     up.to = up.tree->parent < 0 ? to : NULL;
     if (up.tree->n_children) {
         children_receive(&up, 0);

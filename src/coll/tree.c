@@ -2,6 +2,8 @@
 /* Collective operations: the tree of islands, hosts and members. */
 #include "coll/tree.h"
 
+#define WANTED_MAX 48 /* most children on a level: 3 for each digit of radix 4 */
+
 /* The leader of a set is the root if the set has it, else the member of the lowest index.  A level is a list of members:
  * the leaders of all islands, of the hosts of an island, or the members of a host.  The list begins with the leader of the
  * whole set, and the others follow in the order of their indices. */
@@ -9,6 +11,7 @@ typedef struct level_list {
     const madi_coll_places_t *places;
     int root;
     int island, host; /* the set; -1: all */
+    int radix;
 } level_list_t;
 
 static bool is_in_set(const level_list_t *l, int member)
@@ -44,7 +47,8 @@ static int list_leader(const level_list_t *l)
 /* Append the children of a listed member to the tree, and set the parent if the member is not the leader. */
 static void level_add(const level_list_t *l, int member, madi_coll_tree_t *tree)
 {
-    int leader = list_leader(l), at = 0, n = 1, low, position, wanted_parent, wanted[32], n_wanted = 0;
+    int leader = list_leader(l), at = 0, n = 1, position, wanted_parent, wanted[WANTED_MAX], n_wanted = 0;
+    int radix = l->radix, low = 1;
     for (int i = 0; i < l->places->n; i++) {
         if (i == leader || !is_listed(l, i))
             continue;
@@ -52,11 +56,14 @@ static void level_add(const level_list_t *l, int member, madi_coll_tree_t *tree)
             at = n;
         n++;
     }
-    low = at ? at & -at : 1 << 30;
-    for (int step = 1 << 29; step; step >>= 1)
-        if (step < low && step < n - at)
-            wanted[n_wanted++] = at + step;
-    wanted_parent = at ? at - low : -1;
+    /* low: the weight of the lowest digit of `at` that is not 0, or the first weight above all members */
+    while (at ? at % (low * radix) == 0 : low < n)
+        low *= radix;
+    for (int step = low / radix; step; step /= radix)
+        for (int digit = radix - 1; digit; digit--)
+            if (digit * step < n - at)
+                wanted[n_wanted++] = at + digit * step;
+    wanted_parent = at ? at - at % (low * radix) : -1;
     if (wanted_parent == 0)
         tree->parent = leader;
     position = 1;
@@ -73,10 +80,10 @@ static void level_add(const level_list_t *l, int member, madi_coll_tree_t *tree)
     tree->n_children += n_wanted;
 }
 
-void madi_coll_tree_make(const madi_coll_places_t *places, int root, int member, madi_coll_tree_t *tree)
+void madi_coll_tree_make(const madi_coll_places_t *places, int root, int radix, int member, madi_coll_tree_t *tree)
 {
-    level_list_t all = {places, root, -1, -1}, island = {places, root, places->island[member], -1},
-                 host = {places, root, places->island[member], places->host[member]};
+    level_list_t all = {places, root, -1, -1, 2}, island = {places, root, places->island[member], -1, 2},
+                 host = {places, root, places->island[member], places->host[member], radix};
     tree->parent = -1;
     tree->n_children = 0;
     if (leads_set(places, root, member, true))
@@ -98,10 +105,10 @@ int madi_coll_top_of(const madi_coll_places_t *places, int member)
     return places->islands > 1 ? places->island[member] : places->host[member];
 }
 
-void madi_coll_tree_below(const madi_coll_places_t *places, int member, madi_coll_tree_t *tree)
+void madi_coll_tree_below(const madi_coll_places_t *places, int radix, int member, madi_coll_tree_t *tree)
 {
     int top = madi_coll_top_of(places, member), n = 0;
-    madi_coll_tree_make(places, 0, member, tree);
+    madi_coll_tree_make(places, 0, radix, member, tree);
     if (tree->parent >= 0 && madi_coll_top_of(places, tree->parent) != top)
         tree->parent = -1;
     for (int i = 0; i < tree->n_children; i++)
@@ -115,7 +122,7 @@ int madi_coll_tree_list(const madi_coll_places_t *places, int root, int member, 
     madi_coll_tree_t tree;
     int n = 1;
     list[0] = member;
-    madi_coll_tree_make(places, root, member, &tree);
+    madi_coll_tree_make(places, root, 2, member, &tree);
     for (int i = 0; i < tree.n_children; i++)
         n += madi_coll_tree_list(places, root, tree.child[i], list + n);
     return n;

@@ -192,12 +192,12 @@ static madi_coll_places_t places_of(places_memory_t *m, int n, const int *hosts,
 }
 
 /* Check that a tree has all members, that parents and children agree, and how often the levels are crossed. */
-static void tree_check(const madi_coll_places_t *p, int root)
+static void tree_check_radix(const madi_coll_places_t *p, int root, int radix)
 {
     madi_coll_tree_t trees[MEMBERS];
     int list[MEMBERS], seen[MEMBERS] = {0}, host_crossings = 0, island_crossings = 0;
     for (int i = 0; i < p->n; i++)
-        madi_coll_tree_make(p, root, i, &trees[i]);
+        madi_coll_tree_make(p, root, radix, i, &trees[i]);
     ck_assert_int_eq(trees[root].parent, -1);
     for (int i = 0; i < p->n; i++) {
         int found = 0;
@@ -217,6 +217,12 @@ static void tree_check(const madi_coll_places_t *p, int root)
         seen[list[i]]++;
     for (int i = 0; i < p->n; i++)
         ck_assert_int_eq(seen[i], 1);
+}
+
+static void tree_check(const madi_coll_places_t *p, int root)
+{
+    tree_check_radix(p, root, 2);
+    tree_check_radix(p, root, 4);
 }
 
 START_TEST(each_host_and_island_is_entered_once)
@@ -253,7 +259,7 @@ START_TEST(subtrees_of_contiguous_places_are_contiguous)
         ck_assert_int_eq(least, i);
         ck_assert_int_eq(most, i + n - 1);
         /* children from the last to the first have rising indices, as reductions need them */
-        madi_coll_tree_make(&p, 0, i, &tree);
+        madi_coll_tree_make(&p, 0, 2 + 2 * (i % 2), i, &tree);
         for (int k = 1; k < tree.n_children; k++)
             ck_assert_int_lt(tree.child[k], tree.child[k - 1]);
     }
