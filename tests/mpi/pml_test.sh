@@ -29,7 +29,7 @@ passes shm_four 4 layer
 passes shm 2 later
 MAD_DRIVERS=self,tcp passes tcp 3 later
 # ... on cores that their parents use, so each poll must yield the core to them
-bind="--bind-to core" passes bound 2 later
+bind="--bind-to core:overload-allowed" passes bound 2 later
 MAD_DRIVERS=self,fault MAD_FAULT=shm passes fault_shm 2 messages
 MAD_DRIVERS=self,fault MAD_FAULT=tcp passes fault_tcp 2 messages
 MAD_DRIVERS=self,fault MAD_FAULT=tcp passes fault_tcp 2 layer
