@@ -65,7 +65,7 @@ address() {
     examples=$(cd "$src" && echo examples/*.c | sed 's/\.c//g')
     ucx=$([ ! -e "$BUILD/drivers/.libs/ucx.so" ] || echo drivers/ucx.la)
     # shellcheck disable=SC2086
-    build address --enable-sanitizer=address,undefined -- madrun $examples tests/conform tests/soak/soak \
+    build address --enable-sanitizer=address,undefined -- madrun $examples tests/coll_each tests/conform tests/soak/soak \
         tests/marcel/blocking tests/marcel/fd tests/marcel/locks tests/marcel/stress tests/marcel/threads tests/marcel/workers \
         tests/channel_churn tests/no_memory tests/topology_memory tests/device tests/device_bounds tests/device_match \
         ${LONG:+tests/fuzz/replay} $unit $ofi $ucx || return
@@ -95,6 +95,7 @@ address() {
     quiet "address: one allocation fails, topology" "$b/tests/topology_memory"
     quiet "address: channels without end" env MAD_PREFER=shm "$b/madrun" -n 2 "$b/tests/channel_churn" 20000
     [ -z "$LONG" ] || quiet "address: seeds of the fuzzers" sh "$src/tests/fuzz/seeds.sh"
+    quiet "address: collective operations" "$b/madrun" -n 3 "$b/tests/coll_each" each
     quiet "address: examples" sh "$src/tests/system/examples.sh"
     quiet "address: conformance over self" "$b/tests/conform" all
     for driver in shm tcp; do
@@ -128,8 +129,8 @@ ucontext() {
 thread() {
     cc=
     command -v clang >/dev/null && cc=CC=clang # gcc's knows no atomic_thread_fence
-    build thread --enable-sanitizer=thread $cc -- libmadeleine.la madrun tests/channel_churn tests/conform tests/marcel/blocking \
-        tests/marcel/fd tests/marcel/threads tests/marcel/workers \
+    build thread --enable-sanitizer=thread $cc -- libmadeleine.la madrun tests/channel_churn tests/coll_each tests/conform \
+        tests/marcel/blocking tests/marcel/fd tests/marcel/threads tests/marcel/workers \
         tests/marcel/locks tests/marcel/stress tests/soak/soak tests/device || return
     b=$BUILD/sanitize/thread
     export BUILD="$b" TSAN_OPTIONS=exitcode=66
@@ -154,6 +155,7 @@ thread() {
     for mode in threaded handled; do
         quiet "thread: the matching device over tcp, $mode" env MAD_DRIVERS=self,tcp "$b/tests/device" $mode
     done
+    quiet "thread: collective operations over tcp" env MAD_DRIVERS=self,tcp "$b/madrun" -n 3 "$b/tests/coll_each" threads
     quiet "thread: channels without end" "$b/tests/channel_churn" 5000
     for driver in tcp ${LONG:+self}; do
         quiet "thread: soak over $driver" env MESSAGES=4K sh "$src/tests/soak/run.sh" $driver
