@@ -188,7 +188,7 @@ def crowd(way):
         for ranks in sizes:
             launch, env = job(context, way, ranks, "none")
             began = time.monotonic()
-            row = rows_list(launch + [mpi_perf(context), "crowd", "--cpus", "-1,-1"] + context.fewer, env)[0]
+            row = rows_list(launch + [mpi_perf(context), "crowd"] + tail(context, [8]) + ["--cpus", "-1,-1"], env)[0]
             rows[ranks] = dict(row, first_ms=row["latency_us_best"] / 1000, run_s=time.monotonic() - began)
         return rows
     return measure

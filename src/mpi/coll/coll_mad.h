@@ -78,8 +78,8 @@ typedef struct mad_coll_data {
     unsigned char *copy; /* NULL if the program's memory is used in place */
     bool spaced;         /* the copy has the elements with their gaps; otherwise it is packed */
     size_t len;          /* bytes of a block, if there are no counts */
-    size_t *lens,
-        *offsets; /* bytes of each block, and its place from base on; NULL if there are no counts; one allocation */
+    /* Bytes of each block, and its place from base on; NULL if there are no counts.  One allocation. */
+    size_t *lens, *offsets;
 } mad_coll_data_t;
 
 /* One operation. */
@@ -102,13 +102,13 @@ OBJ_CLASS_DECLARATION(mad_coll_request_t);
 
 typedef struct mad_coll_component {
     mca_coll_base_component_t super;
-    int priority;       /* parameter */
-    unsigned short_len; /* parameter `short`: bytes */
-    bool report;        /* parameter */
-    bool progresses;    /* true once the progress function is registered */
-    _Atomic(mad_coll_request_t *) ended;
-    atomic_ullong n_begun;  /* number of operations */
-    atomic_ullong n_passed; /* number of operations that were passed on */
+    int priority;                        /* parameter */
+    unsigned short_len;                  /* parameter `short`: bytes */
+    bool report;                         /* parameter */
+    bool progresses;                     /* true once the progress function is registered */
+    _Atomic(mad_coll_request_t *) ended; /* requests whose operations are done; NULL if none */
+    atomic_ullong n_begun;               /* number of operations */
+    atomic_ullong n_passed;              /* number of operations that were passed on */
 } mad_coll_component_t;
 
 /* The component; Open MPI looks for this symbol. */
@@ -159,7 +159,7 @@ static inline void mad_coll_count_passed(void)
 mad_coll_request_t *mad_coll_request_new(mad_coll_module_t *module);
 /* Return the operation's request to Open MPI, or its error.  status: whether the operation has begun. */
 int mad_coll_request_go(mad_coll_request_t *request, mad_status_t status, ompi_request_t **out);
-/* Complete an operation that has no request, and return its error for Open MPI. */
+/* Store the results of an operation that is done, and free what belongs to it.  Return its error for Open MPI. */
 int mad_coll_end(mad_coll_work_t *work, mad_status_t status);
 /* Complete requests whose operations are done.  Return their number. */
 int mad_coll_progress(void);

@@ -21,8 +21,7 @@ static int coll_error(mad_status_t status)
     }
 }
 
-/* Store the results, and free what belongs to the operation.  Return the error for Open MPI. */
-static int work_end(mad_coll_work_t *work, mad_status_t status)
+int mad_coll_end(mad_coll_work_t *work, mad_status_t status)
 {
     mad_coll_data_close(&work->from, false);
     mad_coll_data_close(&work->to, !status && !work->keeps_to);
@@ -30,11 +29,6 @@ static int work_end(mad_coll_work_t *work, mad_status_t status)
         opal_output(0, "coll mad: an operation on communicator %s has failed: %s", work->module->comm->c_name,
                     mad_status_text(status));
     return coll_error(status);
-}
-
-int mad_coll_end(mad_coll_work_t *work, mad_status_t status)
-{
-    return work_end(work, status);
 }
 
 /* ---- Requests -------------------------------------------------------------------------------------------------- */
@@ -92,7 +86,7 @@ int mad_coll_request_go(mad_coll_request_t *r, mad_status_t status, ompi_request
 {
     ompi_request_t *request = &r->super.super;
     if (status) {
-        int rc = work_end(&r->work, status);
+        int rc = mad_coll_end(&r->work, status);
         coll_request_free(&request);
         return rc;
     }
@@ -109,7 +103,7 @@ int mad_coll_request_go(mad_coll_request_t *r, mad_status_t status, ompi_request
 static void coll_request_end(mad_coll_request_t *r)
 {
     ompi_communicator_t *comm = r->work.module->comm;
-    r->super.super.req_status.MPI_ERROR = work_end(&r->work, r->status);
+    r->super.super.req_status.MPI_ERROR = mad_coll_end(&r->work, r->status);
     ompi_request_complete(&r->super.super, true); /* another thread may free the request from now on */
     OBJ_RELEASE(comm);
 }
