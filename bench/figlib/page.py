@@ -124,7 +124,7 @@ def run_part(results):
 def verdict_part(results):
     failed = [row["figure"] for row in results if row["verdict"] == "FAIL"]
     passed = sum(row["verdict"] == "pass" for row in results)
-    return "%d figures meet their targets, %d do not%s.\n" % (passed, len(failed), ": " + ", ".join(failed) if failed else "")
+    return "%d figures meet their targets, %d do not%s.\n" % (passed, len(failed), ": " + "; ".join(failed) if failed else "")
 
 
 def parts(results):

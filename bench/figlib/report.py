@@ -67,8 +67,15 @@ def runs_of(results):
     return found
 
 
+def command_text(text):
+    """Return a command as code; if it names many figures, without the last ones."""
+    words = str(text).split()
+    return "`%s`" % " ".join(words if len(words) <= 20 else words[:18] + ["..."])
+
+
 def run_lines(facts, kinds=("run", "machine", "versions")):
-    return ["%s: %s" % (name, text) for kind in kinds for name, text in facts[kind].items()]
+    return ["%s: %s" % (name, command_text(text) if name == "command" else text) for kind in kinds
+            for name, text in facts[kind].items()]
 
 
 def groups_shorten(names):
@@ -162,7 +169,7 @@ def print_runs(results):
         print("The figures are of %d runs; in each run, the programs that are compared ran in turn, round by round.\n" %
               len(runs))
         for facts, figures in runs:
-            print("- %s: %s" % (", ".join(figures), "; ".join(run_lines(facts, ("run",)))))
+            print("- %s: %s" % ("; ".join(groups_shorten(figures)), "; ".join(run_lines(facts, ("run",)))))
 
 
 def print_figures(title, words, mine):
@@ -194,7 +201,7 @@ def print_markdown(results):
     print("\n## Machine and versions")
     runs = runs_of(results)
     for facts, figures in runs:
-        print("" if len(runs) == 1 else "\n%s:\n" % ", ".join(figures))
+        print("" if len(runs) == 1 else "\n%s:\n" % "; ".join(groups_shorten(figures)))
         for line in run_lines(facts, ("machine", "versions")):
             print("- " + line)
 

@@ -103,7 +103,7 @@ PROMISES = [
      ("rails",)),
     ("Sealed networks",
      "TCP on loopback with security seal (TLS 1.3). 1 MiB: at least 0.9 x what `openssl speed` says of the cipher on one "
-     "core, and at least 0.8 x a core that encrypts at that speed and copies as a plain connection does: on loopback the "
+     "core. It is also at least 0.8 x a core that encrypts at that speed and copies as a plain connection does: on loopback the "
      "two cores that encrypt and decrypt also copy into the kernel and out of it. 8 B: at most 1.5 us more than plain. "
      "A connection: at most 400 us of processor more than one that is not sealed, both sides together.",
      ("seal",)),
@@ -171,7 +171,7 @@ PROMISES = [
      "10,000 peers added by address and never spoken to: each adds at most 100 B and its compact address. Connecting ends "
      "at its deadline with an explained error. 64 processes are started and ended in at most 1.1 x the time that MPICH's "
      "launcher takes. Many processes of one host, over our layer for Open MPI: the first exchange of all pairs takes at "
-     "most 1.5 x Open MPI's own, the whole run 1.1 x, and each peer that was spoken to costs at most 48 KiB.",
+     "most 1.5 x Open MPI's own, and the whole run 1.1 x. Each peer that was spoken to costs at most 48 KiB.",
      ("scale", "start")),
     ("Faulty environments",
      "A fault in the environment of a session (network, file, host or peer) is reported in one message with its cause and "
