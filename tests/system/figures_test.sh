@@ -68,7 +68,7 @@ sed -n '2s/"began": "[^"]*"/"began": "another day"/p' one.json >another.json
 run --from one.json --markdown
 check "document: exit code" 0 "$code"
 check_lines "document: one run" 1 '^All figures are of one run' out
-check_lines "document: its facts" 5 '^- (measured: (commit|release) .|command: bench/figures |rounds: 2$|began: 20[0-9-]+ [0-9:]+ UTC$|load before: [0-9.]+$)' out
+check_lines "document: its facts" 5 '^- (measured: (commit|release) .|command: `bench/figures |rounds: 2$|began: 20[0-9-]+ [0-9:]+ UTC$|load before: [0-9.]+$)' out
 check_lines "document: best and median" 1 '\| shm-8-line \|.*\| [0-9.]+( \([0-9.]+\))? us \|.*\| [1-4] \| (pass|FAIL) \|$' out
 check_lines "document: what is not measured is said" 1 'Figures not measured: .*shm-8; .*lost' out
 for promise in "Shared memory" TCP MPI Waiting Gateways Instructions Oversubscription "User-level threads" Overlap Scale "Faulty environments" \
