@@ -75,8 +75,7 @@ static void plan_up_and_down(madi_coll_op_t *op, madi_coll_form_t form, const vo
     madi_coll_plan_up(op, places, root, from, to, len, segment, 0, scratch);
     madi_coll_wait(op); /* in place: what was sent is overwritten */
     if (is_top) {
-        madi_coll_partners_t tops = {.me = madi_coll_top_of(places, op->group->index)};
-        tops.n = madi_coll_tops(places, &tops.members);
+        madi_coll_partners_t tops = madi_coll_top_partners(op, places);
         plan_partners(op, &tops, to, to, len, scratch + slots, MADI_COLL_TAG_TOPS);
         madi_coll_wait(op);
     }
@@ -147,7 +146,7 @@ static void plan_ring(madi_coll_op_t *op, const unsigned char *from, unsigned ch
 
 static void plan_all_partners(madi_coll_op_t *op, const void *from, unsigned char *to, uint64_t len)
 {
-    madi_coll_partners_t all = {NULL, op->group->n, op->group->index};
+    madi_coll_partners_t all = madi_coll_all(op);
     unsigned char *scratch = madi_coll_scratch(op, len);
     if (scratch)
         plan_partners(op, &all, from, to, len, scratch, 0);

@@ -16,10 +16,9 @@ void madi_coll_plan_barrier(madi_coll_op_t *op, madi_coll_form_t form)
     struct mad_group *group = op->group;
     const madi_coll_places_t *places = &group->places;
     bool exchanges = madi_coll_tops_exchange(places, 0);
-    madi_coll_partners_t tops;
     const madi_coll_tree_t *tree;
     if (form == MADI_COLL_DOUBLING) {
-        madi_coll_plan_doubling(op, (madi_coll_partners_t){NULL, group->n, group->index}, 0);
+        madi_coll_plan_doubling(op, madi_coll_all(op), 0);
         return;
     }
     tree = madi_coll_tree(group, places, exchanges ? MADI_COLL_BELOW_TOPS : 0, 0);
@@ -31,9 +30,7 @@ void madi_coll_plan_barrier(madi_coll_op_t *op, madi_coll_form_t form)
         madi_coll_receive(op, tree->parent, 1, NULL, 0);
         madi_coll_wait(op);
     } else if (exchanges) {
-        tops.n = madi_coll_tops(places, &tops.members);
-        tops.me = madi_coll_top_of(places, group->index);
-        madi_coll_plan_doubling(op, tops, MADI_COLL_TAG_TOPS);
+        madi_coll_plan_doubling(op, madi_coll_top_partners(op, places), MADI_COLL_TAG_TOPS);
     }
     for (int i = 0; i < tree->n_children; i++)
         madi_coll_send(op, tree->child[i], 1, NULL, 0);

@@ -122,12 +122,14 @@ static MADI_COLD void early_refuse(madi_coll_op_t *op, const madi_coll_early_t *
     madi_coll_op_fail(op, MAD_ERR_MISMATCH);
 }
 
-/* Carry out the sends and copies at the beginning, which need no lock.  Return the status of the last send; *request: set if it
- * has not left. */
+/* Carry out the sends and copies at the beginning, which need no lock, unless the operation will fail.  Return the status of
+ * the last send; *request: set if it has not left. */
 static mad_status_t op_lead(madi_coll_op_t *op, mad_request_t **request)
 {
     mad_status_t status = MAD_OK;
-    for (; op->at < op->n_steps && !status && !*request && !op->no_memory; op->at++) {
+    if (MADI_UNLIKELY(op->no_memory || atomic_load_explicit(&op->group->failed, memory_order_relaxed)))
+        return MAD_OK;
+    for (; op->at < op->n_steps && !status && !*request; op->at++) {
         const madi_coll_step_t *step = &op->steps[op->at];
         if (step->kind == MADI_COLL_SEND)
             status = madi_coll_message_send(op, step, request);
@@ -224,7 +226,7 @@ static mad_status_t op_go(madi_coll_op_t *op, bool gets_ahead, mad_request_t **r
     if (MADI_UNLIKELY(gets_ahead && atomic_load_explicit(&op->group->seq, memory_order_relaxed) % MADI_COLL_AHEAD ==
                                         MADI_COLL_AHEAD - 1)) {
         madi_coll_wait(op);
-        madi_coll_plan_doubling(op, (madi_coll_partners_t){NULL, op->group->n, op->group->index}, MADI_COLL_TAG_AHEAD);
+        madi_coll_plan_doubling(op, madi_coll_all(op), MADI_COLL_TAG_AHEAD);
     }
     if (request)
         return op_go_request(op, request);

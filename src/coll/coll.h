@@ -208,6 +208,17 @@ typedef struct madi_coll_partners {
     const int *members; /* NULL: all of the group */
     int n, me;
 } madi_coll_partners_t;
+static inline madi_coll_partners_t madi_coll_all(const madi_coll_op_t *op)
+{
+    return (madi_coll_partners_t){NULL, op->group->n, op->group->index};
+}
+/* Return the tops, if this process is one of them. */
+static inline madi_coll_partners_t madi_coll_top_partners(const madi_coll_op_t *op, const madi_coll_places_t *places)
+{
+    madi_coll_partners_t p = {.me = madi_coll_top_of(places, op->group->index)};
+    p.n = madi_coll_tops(places, &p.members);
+    return p;
+}
 static inline int madi_coll_partner(const madi_coll_partners_t *p, int i)
 {
     return p->members ? p->members[i] : i;

@@ -212,5 +212,9 @@ static inline bool mad_coll_is_short(const mad_coll_module_t *module, int count,
         return module->i##name##_next(MAD_COLL_LIST arguments, comm, request, module->i##name##_next_module); \
     }
 #define MAD_COLL_LIST(...) __VA_ARGS__
+/* Enter both forms of an operation into a module: PREFIX_NAME and PREFIX_iNAME. */
+#define MAD_COLL_SET(module, prefix, name) \
+    (module)->coll_##name = prefix##_##name; \
+    (module)->coll_i##name = prefix##_i##name;
 
 #endif

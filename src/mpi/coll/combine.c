@@ -130,14 +130,10 @@ MAD_COLL_SHARED_FORMS(exscan, (PARAMETERS), (ARGUMENTS), !op_passes(module, coun
 
 void mad_coll_combines_set(mca_coll_base_module_t *module)
 {
-#define SET(name) \
-    module->coll_##name = either_##name; \
-    module->coll_i##name = either_i##name;
-    SET(allreduce)
-    SET(exscan)
-    SET(reduce)
-    SET(reduce_scatter)
-    SET(reduce_scatter_block)
-    SET(scan)
-#undef SET
+    MAD_COLL_SET(module, either, allreduce)
+    MAD_COLL_SET(module, either, exscan)
+    MAD_COLL_SET(module, either, reduce)
+    MAD_COLL_SET(module, either, reduce_scatter)
+    MAD_COLL_SET(module, either, reduce_scatter_block)
+    MAD_COLL_SET(module, either, scan)
 }

@@ -45,51 +45,39 @@ static bool data_is_plain(const mad_coll_data_t *d)
 
 /* ---- Packing --------------------------------------------------------------------------------------------------- */
 
-static void elements_pack(unsigned char *to, const void *buf, size_t count, ompi_datatype_t *type)
+/* Pack elements of the program into bytes, or unpack them. */
+static void elements_convert(void *buf, size_t count, ompi_datatype_t *type, unsigned char *bytes, bool packs)
 {
     opal_convertor_t convertor;
     size_t len = type->super.size * count;
-    struct iovec piece = {to, len};
+    struct iovec piece = {bytes, len};
     uint32_t n = 1;
     if (!len)
         return;
     OBJ_CONSTRUCT(&convertor, opal_convertor_t);
-    opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, count, buf, 0, &convertor);
-    opal_convertor_pack(&convertor, &piece, &n, &len);
+    if (packs) {
+        opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, count, buf, 0, &convertor);
+        opal_convertor_pack(&convertor, &piece, &n, &len);
+    } else {
+        opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &type->super, count, buf, 0, &convertor);
+        opal_convertor_unpack(&convertor, &piece, &n, &len);
+    }
     OBJ_DESTRUCT(&convertor);
 }
 
-static void elements_unpack(void *buf, size_t count, ompi_datatype_t *type, unsigned char *from)
+static void block_convert(const mad_coll_data_t *d, int i, bool packs)
 {
-    opal_convertor_t convertor;
-    size_t len = type->super.size * count;
-    struct iovec piece = {from, len};
-    uint32_t n = 1;
-    if (!len)
-        return;
-    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
-    opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &type->super, count, buf, 0, &convertor);
-    opal_convertor_unpack(&convertor, &piece, &n, &len);
-    OBJ_DESTRUCT(&convertor);
+    elements_convert(block_buf(d, i), element_count(d, i), block_type(d, i), mad_coll_block(d, i), packs);
 }
 
-static void data_pack(mad_coll_data_t *d, mad_coll_packing_t packing, int one)
+/* Pack or unpack all blocks. */
+static void blocks_convert(const mad_coll_data_t *d, bool packs)
 {
-    if (packing == MAD_COLL_PACK_ALL && !d->counts) /* the blocks follow each other */
-        elements_pack(d->copy, d->buf, d->count * (size_t)d->n, d->type);
+    if (!d->counts) /* the blocks follow each other */
+        elements_convert(d->buf, d->count * (size_t)d->n, d->type, d->copy, packs);
     else
         for (int i = 0; i < d->n; i++)
-            if (packing == MAD_COLL_PACK_ALL || (packing == MAD_COLL_PACK_ONE && i == one))
-                elements_pack(mad_coll_block(d, i), block_buf(d, i), element_count(d, i), block_type(d, i));
-}
-
-static void data_unpack(const mad_coll_data_t *d)
-{
-    if (!d->counts)
-        elements_unpack(d->buf, d->count * (size_t)d->n, d->type, d->copy);
-    else
-        for (int i = 0; i < d->n; i++)
-            elements_unpack(block_buf(d, i), element_count(d, i), block_type(d, i), mad_coll_block(d, i));
+            block_convert(d, i, packs);
 }
 
 /* ---- Blocks ---------------------------------------------------------------------------------------------------- */
@@ -143,7 +131,10 @@ mad_status_t mad_coll_data_open(mad_coll_data_t *d, mad_coll_packing_t packing, 
     d->copy = d->base = malloc(len ? len : 1);
     if (!d->copy)
         return MAD_ERR_NOMEM;
-    data_pack(d, packing, one);
+    if (packing == MAD_COLL_PACK_ALL)
+        blocks_convert(d, true);
+    else if (packing == MAD_COLL_PACK_ONE)
+        block_convert(d, one, true);
     return MAD_OK;
 }
 
@@ -177,7 +168,7 @@ void mad_coll_data_close(mad_coll_data_t *d, bool writes)
         if (writes && d->spaced)
             ompi_datatype_copy_content_same_ddt(d->type, d->count, d->buf, spaced_buf(d));
         else if (writes)
-            data_unpack(d);
+            blocks_convert(d, false);
         free(d->copy);
     }
     free(d->lens);

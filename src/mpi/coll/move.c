@@ -55,25 +55,35 @@ static mad_status_t begin_bcast(mad_coll_work_t *work, void *buf, int count, omp
     return status ? status : mad_group_broadcast(work->module->group, root, work->to.base, work->to.len, request);
 }
 
-static mad_status_t begin_scatter(mad_coll_work_t *work, const void *sbuf, int scount, ompi_datatype_t *stype, void *rbuf,
-                                  int rcount, ompi_datatype_t *rtype, int root, mad_request_t **request)
+/* Begin, and prepare both buffers of a scatter.  is_root: this member sends.  *own, *len: where its own block goes. */
+static mad_status_t scatter_open(mad_coll_work_t *work, bool is_root, bool in_place, unsigned char **own, size_t *len)
 {
-    bool is_root = own_rank(work) == root, in_place = rbuf == MPI_IN_PLACE;
     mad_status_t status = mad_coll_begin(work->module);
-    size_t len;
-    if (is_root)
-        all_blocks(&work->from, comm_size(work), sbuf, scount, stype);
-    if (!in_place)
-        one_block(&work->to, rbuf, rcount, rtype);
+    int me = own_rank(work);
     if (!status && is_root)
         status = mad_coll_data_open(&work->from, MAD_COLL_PACK_ALL, 0);
     if (!status && !in_place)
         status = mad_coll_data_open(&work->to, MAD_COLL_PACK_NONE, 0);
     if (status)
         return status;
-    len = is_root ? work->from.len : work->to.len;
-    return mad_group_scatter(work->module->group, root, work->from.base,
-                             in_place ? mad_coll_block(&work->from, root) : work->to.base, len, request);
+    *own = in_place ? mad_coll_block(&work->from, me) : work->to.base;
+    *len = is_root ? mad_coll_block_len(&work->from, me) : work->to.len;
+    return MAD_OK;
+}
+
+static mad_status_t begin_scatter(mad_coll_work_t *work, const void *sbuf, int scount, ompi_datatype_t *stype, void *rbuf,
+                                  int rcount, ompi_datatype_t *rtype, int root, mad_request_t **request)
+{
+    bool is_root = own_rank(work) == root, in_place = rbuf == MPI_IN_PLACE;
+    mad_status_t status;
+    unsigned char *own;
+    size_t len;
+    if (is_root)
+        all_blocks(&work->from, comm_size(work), sbuf, scount, stype);
+    if (!in_place)
+        one_block(&work->to, rbuf, rcount, rtype);
+    status = scatter_open(work, is_root, in_place, &own, &len);
+    return status ? status : mad_group_scatter(work->module->group, root, work->from.base, own, len, request);
 }
 
 static mad_status_t begin_scatterv(mad_coll_work_t *work, const void *sbuf, const int *scounts, const int *displs,
@@ -81,120 +91,95 @@ static mad_status_t begin_scatterv(mad_coll_work_t *work, const void *sbuf, cons
                                    mad_request_t **request)
 {
     bool is_root = own_rank(work) == root, in_place = rbuf == MPI_IN_PLACE;
-    mad_status_t status = mad_coll_begin(work->module);
+    const mad_coll_data_t *from = &work->from;
+    mad_status_t status;
+    unsigned char *own;
     size_t len;
     if (is_root)
         all_blocks_v(&work->from, comm_size(work), sbuf, scounts, displs, stype, NULL);
     if (!in_place)
         one_block(&work->to, rbuf, rcount, rtype);
-    if (!status && is_root)
-        status = mad_coll_data_open(&work->from, MAD_COLL_PACK_ALL, 0);
+    status = scatter_open(work, is_root, in_place, &own, &len);
+    return status ? status
+                  : mad_group_scatter_v(work->module->group, root, from->base, from->lens, from->offsets, own, len, request);
+}
+
+/* ---- All to one, and to all -------------------------------------------------------------------------------------- */
+
+/* Begin, and prepare both buffers of a gather.  gathers: this member receives.  sbuf: MPI_IN_PLACE if its own block is
+ * already there.  *own, *len: its own block. */
+static mad_status_t gather_open(mad_coll_work_t *work, bool gathers, const void *sbuf, int scount, ompi_datatype_t *stype,
+                                unsigned char **own, size_t *len)
+{
+    bool in_place = sbuf == MPI_IN_PLACE;
+    mad_status_t status = mad_coll_begin(work->module);
+    int me = own_rank(work);
+    if (!in_place)
+        one_block(&work->from, sbuf, scount, stype);
+    if (!status && gathers)
+        status = mad_coll_data_open(&work->to, in_place ? MAD_COLL_PACK_ONE : MAD_COLL_PACK_NONE, me);
     if (!status && !in_place)
-        status = mad_coll_data_open(&work->to, MAD_COLL_PACK_NONE, 0);
+        status = mad_coll_data_open(&work->from, MAD_COLL_PACK_ALL, 0);
     if (status)
         return status;
-    len = is_root ? mad_coll_block_len(&work->from, root) : work->to.len;
-    return mad_group_scatter_v(work->module->group, root, work->from.base, work->from.lens, work->from.offsets,
-                               in_place ? mad_coll_block(&work->from, root) : work->to.base, len, request);
-}
-
-/* ---- All to one ------------------------------------------------------------------------------------------------ */
-
-/* Prepare both buffers of a gather.  gathers: this member receives.  In place, its own block is already there. */
-static mad_status_t gather_open(mad_coll_work_t *work, bool gathers, bool in_place)
-{
-    mad_status_t status = MAD_OK;
-    if (gathers)
-        status = mad_coll_data_open(&work->to, in_place ? MAD_COLL_PACK_ONE : MAD_COLL_PACK_NONE, own_rank(work));
-    if (!status && !in_place)
-        status = mad_coll_data_open(&work->from, MAD_COLL_PACK_ALL, 0);
-    return status;
-}
-
-/* Return this member's own block. */
-static unsigned char *gather_own(const mad_coll_work_t *work, bool in_place, size_t *len)
-{
-    int own = own_rank(work);
-    *len = in_place ? mad_coll_block_len(&work->to, own) : work->from.len;
-    return in_place ? mad_coll_block(&work->to, own) : work->from.base;
+    *own = in_place ? mad_coll_block(&work->to, me) : work->from.base;
+    *len = in_place ? mad_coll_block_len(&work->to, me) : work->from.len;
+    return MAD_OK;
 }
 
 static mad_status_t begin_gather(mad_coll_work_t *work, const void *sbuf, int scount, ompi_datatype_t *stype, void *rbuf,
                                  int rcount, ompi_datatype_t *rtype, int root, mad_request_t **request)
 {
-    bool is_root = own_rank(work) == root, in_place = sbuf == MPI_IN_PLACE;
-    mad_status_t status = mad_coll_begin(work->module);
+    bool is_root = own_rank(work) == root;
+    mad_status_t status;
     unsigned char *own;
     size_t len;
     if (is_root)
         all_blocks(&work->to, comm_size(work), rbuf, rcount, rtype);
-    if (!in_place)
-        one_block(&work->from, sbuf, scount, stype);
-    if (!status)
-        status = gather_open(work, is_root, in_place);
-    if (status)
-        return status;
-    own = gather_own(work, in_place, &len);
-    return mad_group_gather(work->module->group, root, own, len, work->to.base, request);
+    status = gather_open(work, is_root, sbuf, scount, stype, &own, &len);
+    return status ? status : mad_group_gather(work->module->group, root, own, len, work->to.base, request);
 }
 
 static mad_status_t begin_gatherv(mad_coll_work_t *work, const void *sbuf, int scount, ompi_datatype_t *stype, void *rbuf,
                                   const int *rcounts, const int *displs, ompi_datatype_t *rtype, int root,
                                   mad_request_t **request)
 {
-    bool is_root = own_rank(work) == root, in_place = sbuf == MPI_IN_PLACE;
-    mad_status_t status = mad_coll_begin(work->module);
+    bool is_root = own_rank(work) == root;
+    const mad_coll_data_t *to = &work->to;
+    mad_status_t status;
     unsigned char *own;
     size_t len;
     if (is_root)
         all_blocks_v(&work->to, comm_size(work), rbuf, rcounts, displs, rtype, NULL);
-    if (!in_place)
-        one_block(&work->from, sbuf, scount, stype);
-    if (!status)
-        status = gather_open(work, is_root, in_place);
-    if (status)
-        return status;
-    own = gather_own(work, in_place, &len);
-    return mad_group_gather_v(work->module->group, root, own, len, work->to.base, work->to.lens, work->to.offsets, request);
+    status = gather_open(work, is_root, sbuf, scount, stype, &own, &len);
+    return status ? status
+                  : mad_group_gather_v(work->module->group, root, own, len, to->base, to->lens, to->offsets, request);
 }
-
-/* ---- All to all ------------------------------------------------------------------------------------------------ */
 
 static mad_status_t begin_allgather(mad_coll_work_t *work, const void *sbuf, int scount, ompi_datatype_t *stype, void *rbuf,
                                     int rcount, ompi_datatype_t *rtype, mad_request_t **request)
 {
-    bool in_place = sbuf == MPI_IN_PLACE;
-    mad_status_t status = mad_coll_begin(work->module);
+    mad_status_t status;
     unsigned char *own;
     size_t len;
     all_blocks(&work->to, comm_size(work), rbuf, rcount, rtype);
-    if (!in_place)
-        one_block(&work->from, sbuf, scount, stype);
-    if (!status)
-        status = gather_open(work, true, in_place);
-    if (status)
-        return status;
-    own = gather_own(work, in_place, &len);
-    return mad_group_allgather(work->module->group, own, len, work->to.base, request);
+    status = gather_open(work, true, sbuf, scount, stype, &own, &len);
+    return status ? status : mad_group_allgather(work->module->group, own, len, work->to.base, request);
 }
 
 static mad_status_t begin_allgatherv(mad_coll_work_t *work, const void *sbuf, int scount, ompi_datatype_t *stype, void *rbuf,
                                      const int *rcounts, const int *displs, ompi_datatype_t *rtype, mad_request_t **request)
 {
-    bool in_place = sbuf == MPI_IN_PLACE;
-    mad_status_t status = mad_coll_begin(work->module);
+    const mad_coll_data_t *to = &work->to;
+    mad_status_t status;
     unsigned char *own;
     size_t len;
     all_blocks_v(&work->to, comm_size(work), rbuf, rcounts, displs, rtype, NULL);
-    if (!in_place)
-        one_block(&work->from, sbuf, scount, stype);
-    if (!status)
-        status = gather_open(work, true, in_place);
-    if (status)
-        return status;
-    own = gather_own(work, in_place, &len);
-    return mad_group_allgather_v(work->module->group, own, work->to.base, work->to.lens, work->to.offsets, request);
+    status = gather_open(work, true, sbuf, scount, stype, &own, &len);
+    return status ? status : mad_group_allgather_v(work->module->group, own, to->base, to->lens, to->offsets, request);
 }
+
+/* ---- All to all ------------------------------------------------------------------------------------------------ */
 
 /* Prepare both buffers of an exchange, of which only `to` exists in place. */
 static mad_status_t exchange_open(mad_coll_work_t *work, bool in_place)
@@ -299,23 +284,15 @@ static int coll_ibarrier(ompi_communicator_t *comm, ompi_request_t **request, mc
 
 void mad_coll_moves_set(mca_coll_base_module_t *module)
 {
-#define SET(name) \
-    module->coll_##name = coll_##name; \
-    module->coll_i##name = coll_i##name;
-    SET(allgather)
-    SET(allgatherv)
-    SET(alltoall)
-    SET(alltoallv)
-    SET(alltoallw)
-    SET(barrier)
-    SET(gatherv)
-    SET(scatterv)
-#undef SET
-#define SET_EITHER(name) \
-    module->coll_##name = either_##name; \
-    module->coll_i##name = either_i##name;
-    SET_EITHER(bcast)
-    SET_EITHER(gather)
-    SET_EITHER(scatter)
-#undef SET_EITHER
+    MAD_COLL_SET(module, coll, allgather)
+    MAD_COLL_SET(module, coll, allgatherv)
+    MAD_COLL_SET(module, coll, alltoall)
+    MAD_COLL_SET(module, coll, alltoallv)
+    MAD_COLL_SET(module, coll, alltoallw)
+    MAD_COLL_SET(module, coll, barrier)
+    MAD_COLL_SET(module, coll, gatherv)
+    MAD_COLL_SET(module, coll, scatterv)
+    MAD_COLL_SET(module, either, bcast)
+    MAD_COLL_SET(module, either, gather)
+    MAD_COLL_SET(module, either, scatter)
 }
